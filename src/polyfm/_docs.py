@@ -1,0 +1,136 @@
+"""The docstrings of the estimators, whose parameters and attributes are the same but for a few words."""
+
+import inspect
+
+_SUMMARY = {
+    "FactorizationMachine": """Factorization machine {task} of any degree.
+
+    f(x) = <w, x> + w0 + sum_s lambda_s A^m(p_s, x)
+
+    with the ANOVA kernel A^m: products of m *distinct* features, weighted by a low-rank tensor. It shines on sparse,
+    high-dimensional and one-hot data, where it gives a weight even to pairs that never occurred together.""",
+    "PolynomialNetwork": """Polynomial network {task} of any degree.
+
+    f(x) = <w, x> + w0 + sum_s lambda_s <p_s, x>^m
+
+    with the homogeneous polynomial kernel H^m: products of m features, repeated ones included. It shines on dense,
+    continuous features, where powers of a feature matter.""",
+}
+
+_BODY = """{summary}
+
+    Parameters
+    ----------
+    degree : int >= 2, default=2
+        The degree m of the highest interactions.
+    n_components : int, default=10
+        Number of bases: the rank of the interaction tensor. With ``fit_lower="explicit"``, for each degree.
+    loss : {losses}, default="{loss}"
+        A name, or any object with a number `curvature` (a bound on the second derivative) and methods
+        `value(self, y, f)` and `derivative(self, y, f)`. The objective holds the *sum* of the losses.
+    alpha : float, default=1.0
+        Penalty alpha/2 |w|^2 on the linear weights.
+    beta : float, default=1.0
+        Penalty on the bases: beta sum_s |lambda_s| |p_s|^2 (direct) or beta/2 sum_t |U^t|^2 (lifted).
+    method : {{"direct", "lifted"}}, default="{method}"
+        Learn the bases p_s themselves, or m matrices U^1 .. U^m of which the interaction tensor is the symmetrised
+        product{method_note}.
+    fit_lower : {{"explicit", "augment"}} or None, default="{fit_lower}"
+        Interactions of lower degree: bases of their own for each degree from m - 1 down to 2, dummy features that
+        let the same bases serve all degrees (section 8 of the paper), or none.
+    fit_linear : bool, default={fit_linear}
+        Whether to fit w.
+    fit_intercept : bool, default=True
+        Whether to fit w0, which is never penalised.
+    init_lambdas : {{"ones", "random_signs"}} or array of shape (n_bases,), default="ones"
+        The weights lambda of the bases (direct only): kept as they are unless `fit_lambdas`.
+    fit_lambdas : bool, default=False
+        Fit lambda too (direct only), alternating with the bases. It helps only where m is even (Lemma 4).
+    init_scale : float, default={init_scale}
+        Size of the random initial interactions: their root mean square over the training data, in units of that of
+        the residuals of the best constant. It does not depend on the units of X and y.
+    solver : {{"cd"}}, default="cd"
+        Coordinate descent: no learning rate, and the objective never increases.
+    max_iter : int, default={max_iter}
+        Most epochs, that is, passes over all parameters.
+    tol : float, default={tol}
+        Stop when an epoch lowers the objective by less than this fraction of it.
+    warm_start : bool, default=False
+        Start from the parameters of the previous `fit`.
+    random_state : int, RandomState or None, default=None
+        Seed of the initial bases.
+    verbose : int, default=0
+        Print a line for each epoch.
+
+    Attributes
+    ----------
+    components_ : ndarray
+        Bases P of shape (n_bases, n_features) or, when lifted, U of shape (degree, n_bases, n_features). With
+        ``fit_lower="augment"`` the dummy features follow as further columns. Bases of all degrees are stacked,
+        highest degree first.{classes_note}
+    degrees_ : ndarray of shape (n_bases,)
+        The degree of each basis.
+    lambdas_ : ndarray of shape (n_bases,)
+        The weight of each basis.
+    coef_ : ndarray of shape {coef_shape}
+        The linear weights w.
+    intercept_ : {intercept}
+        w0.
+    objective_ : float
+        The final objective: sum_i weight_i l(y_i, f(x_i)) plus the penalties above.
+    history_ : ndarray of shape (n_iter_,)
+        The objective after each epoch.
+    n_iter_ : int
+        Number of epochs.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+{more_attributes}
+    References
+    ----------
+    M. Blondel, M. Ishihata, A. Fujino, N. Ueda: Polynomial Networks and Factorization Machines: New Insights and
+    Efficient Training Algorithms. ICML 2016.
+
+    Examples
+    --------
+{example}"""
+
+_EXAMPLES = {
+    "Regressor": """    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.preprocessing import scale
+    >>> from polyfm import {name}
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = {name}(beta=100.0, random_state=0).fit(scale(X), y)
+    >>> bool(model.score(scale(X), y) > 0.5)
+    True
+    """,
+    "Classifier": """    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from polyfm import {name}
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = {name}(random_state=0).fit(scale(X), y)
+    >>> bool(model.score(scale(X), y) > 0.97)
+    True
+    """,
+}
+
+
+def documented(cls: type) -> type:
+    """Write the class's docstring from its name and the defaults in its signature."""
+    defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items()}
+    classifier = cls.__name__.endswith("Classifier")
+    family, task = cls.__name__.removesuffix("Classifier").removesuffix("Regressor"), "regression"
+    if classifier:
+        task = "classification"
+    losses = '{"logistic", "squared_hinge", "squared"} or loss object' if classifier else '{"squared"} or loss object'
+    cls.__doc__ = _BODY.format(
+        **{key: defaults[key] for key in ("loss", "method", "fit_lower", "fit_linear", "init_scale", "max_iter", "tol")},
+        summary=_SUMMARY[family].format(task=task),
+        losses=losses,
+        method_note="" if family == "FactorizationMachine" else " (coordinate descent serves lifted ones alone)",
+        classes_note=" The arrays\n        have a leading axis of length 1 (two classes) or n_classes." if classifier else "",
+        coef_shape="(1 or n_classes, n_features)" if classifier else "(n_features,)",
+        intercept="ndarray of shape (1 or n_classes,)" if classifier else "float",
+        more_attributes="    classes_ : ndarray of shape (n_classes,)\n        The class labels.\n" if classifier else "",
+        example=_EXAMPLES["Classifier" if classifier else "Regressor"].format(name=cls.__name__),
+    )
+    return cls

@@ -1,0 +1,97 @@
+"""Design: the data matrix X as compiled loops want it, by rows and by columns."""
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+
+class Compressed(NamedTuple):
+    """Rows or columns: entry e of line j lies in indptr[j] .. indptr[j + 1]. `data` is None where all values are 1,
+    `indices` is None where lines are contiguous and complete."""
+
+    indptr: np.ndarray
+    indices: np.ndarray | None
+    data: np.ndarray | None
+
+
+def _frozen(array: np.ndarray, dtype) -> np.ndarray:
+    """A read-only view: numba compiles read-only and writable arrays apart, so all of X is made read-only."""
+    array = np.ascontiguousarray(array, dtype=dtype).view()
+    array.flags.writeable = False
+    return array
+
+
+def _offsets(n_lines: int, length: int) -> np.ndarray:
+    return _frozen(np.arange(n_lines + 1, dtype=np.uint64) * np.uint64(length), np.uint64)
+
+
+class Design:
+    """A view of X (dense array, CSR or CSC) that never writes to it; indices are unsigned, which loops need.
+
+    With `sort_rows`, sparse rows are put in the order of their first two features. The objective does not care, but
+    the cache does: the columns of a one-hot field become contiguous runs. ``order`` then maps our rows to the
+    caller's, and is None where they agree.
+    """
+
+    def __init__(self, X, *, sort_rows: bool = False):
+        self.shape: tuple[int, int] = X.shape
+        self.dtype = X.dtype
+        self.is_sparse = sp.issparse(X)
+        self.order: np.ndarray | None = None
+        if self.is_sparse:
+            if max(X.shape) >= 2**32:
+                raise ValueError(f"X has shape {X.shape}; at most 2**32 - 1 rows and columns are supported.")
+            if not X.has_canonical_format:
+                X = X.copy()
+                X.sum_duplicates()
+            self._binary = bool(np.all(X.data == 1))
+            if sort_rows:
+                X = X.tocsr()
+                self.order = _locality_order(X)
+                X = X if self.order is None else X[self.order]
+        self._X = X
+
+    @cached_property
+    def rows(self) -> Compressed:
+        if self.is_sparse:
+            return self._compressed(self._X.tocsr())
+        n, d = self.shape
+        return Compressed(_offsets(n, d), None, _frozen(self._X, self.dtype).reshape(-1))
+
+    @cached_property
+    def columns(self) -> Compressed:
+        if self.is_sparse:
+            return self._compressed(self._X.tocsc())
+        n, d = self.shape
+        return Compressed(_offsets(d, n), None, _frozen(np.asarray(self._X).T, self.dtype).reshape(-1))
+
+    @property
+    def ones(self) -> Compressed:
+        """A dummy feature: one column of ones, of no memory."""
+        return Compressed(_offsets(1, self.shape[0]), None, None)
+
+    def dot(self, w: np.ndarray) -> np.ndarray:
+        return np.asarray(self._X @ w)
+
+    def _compressed(self, X) -> Compressed:
+        data = None if self._binary else _frozen(X.data, self.dtype)
+        indices = X.indices.view(np.uint32) if X.indices.dtype == np.int32 else X.indices
+        return Compressed(_frozen(X.indptr, np.uint64), _frozen(indices, np.uint32), data)
+
+
+def _locality_order(X) -> np.ndarray | None:
+    """The order of the rows by their first two features, or None where they are in that order already."""
+    n, d = X.shape
+    counts = np.diff(X.indptr)
+    if X.nnz == 0:
+        return None
+    last = X.nnz - 1
+    start = X.indptr[:-1].astype(np.int64)
+    first = np.where(counts > 0, X.indices[np.minimum(start, last)], 0).astype(np.int64)
+    second = np.where(counts > 1, X.indices[np.minimum(start + 1, last)], 0).astype(np.int64)
+    key = first * np.int64(d) + second if d < 2**31 else first
+    if np.all(key[1:] >= key[:-1]):
+        return None
+    return np.argsort(key, kind="stable")

@@ -1,0 +1,140 @@
+"""Models: which bases there are, in which form, and how parameters become predictions.
+
+A model is <w, x> + w0 + sum_g sum_s lambda_gs K_g(B_gs, x): groups g of bases that share a degree, each in a direct
+or a lifted parametrisation. One group is the usual case; ``fit_lower="explicit"`` gives one group for each degree.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from polyfm import _rows
+from polyfm.design import Design
+from polyfm.forms import DirectAnova, DirectHomogeneous, LiftedAnova, LiftedHomogeneous
+
+FORMS = {
+    ("anova", "direct"): DirectAnova,
+    ("anova", "lifted"): LiftedAnova,
+    ("homogeneous", "direct"): DirectHomogeneous,
+    ("homogeneous", "lifted"): LiftedHomogeneous,
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Bases of one kernel, method and degree, with a number of dummy features (section 8 of the paper)."""
+
+    kernel: str
+    method: str
+    degree: int
+    n_bases: int
+    n_dummies: int = 0
+
+    @cached_property
+    def form(self):
+        return FORMS[self.kernel, self.method]((0.0,) * self.degree)
+
+    @property
+    def n_factors(self) -> int:
+        """Factors of one basis: p alone, or u^1 .. u^m."""
+        return self.degree if self.method == "lifted" else 1
+
+    @property
+    def n_slots(self) -> int:
+        """Numbers that a row of working space holds for each basis."""
+        return 2**self.degree - 1 if (self.kernel, self.method) == ("anova", "lifted") else self.degree
+
+    @property
+    def n_cached(self) -> int:
+        """Numbers that coordinate descent keeps for each sample beside its prediction."""
+        return self.n_slots - 1 if self.kernel == "anova" else self.n_slots
+
+    @property
+    def scale(self) -> float:
+        """What multiplies the form: the lifted ANOVA form counts each set of m features m! times."""
+        return 1 / math.factorial(self.degree) if (self.kernel, self.method) == ("anova", "lifted") else 1.0
+
+    def shape(self, n_features: int) -> tuple[int, int, int]:
+        return self.n_bases, self.n_factors, n_features + self.n_dummies
+
+    def penalties(self, beta: float, lams: np.ndarray) -> np.ndarray:
+        """The second derivative of the penalty by any one factor of each basis: the penalty is half this, times
+        the squared norm. Direct: beta |lambda_s| |p_s|^2 (equation (6)); lifted: beta/2 |u_s^t|^2 (equation (5))."""
+        return 2 * beta * np.abs(lams) if self.method == "direct" else np.full(lams.shape, float(beta))
+
+
+class Parameters(NamedTuple):
+    """Everything that training changes. `factors` and `lambdas` have one array a group."""
+
+    factors: tuple[np.ndarray, ...]  # (bases, factors, features + dummies)
+    lambdas: tuple[np.ndarray, ...]  # (bases,)
+    coef: np.ndarray  # (features,)
+    intercept: np.ndarray  # (1,)
+
+    def copy(self) -> "Parameters":
+        return Parameters(
+            tuple(P.copy() for P in self.factors),
+            tuple(lam.copy() for lam in self.lambdas),
+            self.coef.copy(),
+            self.intercept.copy(),
+        )
+
+
+@dataclass(frozen=True)
+class Model:
+    groups: tuple[Group, ...]
+    fit_linear: bool = True
+    fit_intercept: bool = True
+
+    def predict(self, parameters: Parameters, design: Design) -> np.ndarray:
+        """<w, x_i> + w0 + sum of all expansions, for every row."""
+        f = np.full(design.shape[0], parameters.intercept[0], dtype=design.dtype)
+        if self.fit_linear:
+            f += design.dot(parameters.coef)
+        for group, P, lams in zip(self.groups, parameters.factors, parameters.lambdas, strict=True):
+            add_expansion(group, P, lams, design, f)
+        return f
+
+
+def _workspace(group: Group, P: np.ndarray, dtype) -> tuple[np.ndarray, np.ndarray]:
+    """The factors with the bases last, and the working space of one row."""
+    T = np.ascontiguousarray(P.transpose(2, 1, 0), dtype=dtype)
+    return T, np.empty((group.n_slots, P.shape[0]), dtype=dtype)
+
+
+def add_expansion(group: Group, P: np.ndarray, lams: np.ndarray, design: Design, f: np.ndarray) -> None:
+    """f += sum_s lambda_s K(p_s, x_i)."""
+    T, A = _workspace(group, P, design.dtype)
+    lams = np.asarray(lams * group.scale, dtype=design.dtype)
+    _rows.add_expansion(group.form, *design.rows, group.n_dummies, T, lams, A, 0, design.shape[0], f)
+
+
+def expand(group: Group, P: np.ndarray, design: Design) -> np.ndarray:
+    """K(p_s, x_i) as an array (samples, bases)."""
+    T, A = _workspace(group, P, design.dtype)
+    out = np.empty((design.shape[0], P.shape[0]), dtype=design.dtype)
+    _rows.expand(group.form, *design.rows, group.n_dummies, T, A, 0, design.shape[0], out)
+    return out if group.scale == 1 else out * np.asarray(group.scale, dtype=design.dtype)
+
+
+def build_model(
+    kernel: str,
+    method: str,
+    degree: int,
+    n_components: int,
+    fit_lower: str | None,
+    fit_linear: bool,
+    fit_intercept: bool,
+) -> Model:
+    """The groups that the estimators' parameters ask for."""
+    if fit_lower == "augment":
+        # Section 8: one dummy feature turns H^m into the inhomogeneous kernel, m - 1 add A^(m-1) .. A^1 to A^m.
+        n_dummies = 1 if kernel == "homogeneous" else degree - 1
+        groups = (Group(kernel, method, degree, n_components, n_dummies),)
+    else:
+        lowest = 2 if fit_lower == "explicit" else degree
+        groups = tuple(Group(kernel, method, m, n_components) for m in range(degree, lowest - 1, -1))
+    return Model(groups, fit_linear, fit_intercept)

@@ -1,0 +1,89 @@
+"""Coordinate descent (section 7 and appendix D of the paper): no learning rate, the objective never increases."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from polyfm import _columns, _rows
+from polyfm.forms import Linear
+from polyfm.model import Group, Parameters, expand
+from polyfm.problem import Problem
+
+LAMBDA_CYCLES = 10  # at most, an epoch; after the first epoch one or two suffice
+
+
+@dataclass
+class State:
+    parameters: Parameters
+    S: np.ndarray  # (samples, 1 + cache): the prediction, less the offset, and the form's cache
+
+
+@dataclass(frozen=True)
+class CoordinateDescent:
+    fit_lambdas: bool = False
+
+    def init_state(self, problem: Problem, parameters: Parameters) -> State:
+        width = 1 + max((group.n_cached for group in problem.model.groups), default=0)
+        # Sparse columns gather samples: what one needs lies in one cache line. Dense columns stream through all.
+        order = "C" if problem.design.is_sparse else "F"
+        S = np.zeros((problem.design.shape[0], width), dtype=problem.design.dtype, order=order)
+        S[:, 0] = problem.predict(parameters)
+        return State(parameters.copy(), S)
+
+    def update(self, problem: Problem, state: State) -> float:
+        parameters, S = state.parameters, state.S
+        f = S[:, 0]
+        if problem.model.fit_intercept:
+            slope, bend = _rows.slope_and_bend(problem.loss, problem.target, problem.weight, f, None)
+            if bend > 0:
+                f -= slope / bend
+                parameters.intercept[:] -= slope / bend
+        if problem.model.fit_linear:
+            one = np.ones(1, dtype=f.dtype)
+            self._sweep(problem, Linear(), S, parameters.coef[None, None, :], one, one * problem.alpha)
+        for group, P, lams in zip(problem.model.groups, parameters.factors, parameters.lambdas, strict=True):
+            if self.fit_lambdas:
+                _descend_lambdas(problem, group, P, lams, f)
+            penalties = group.penalties(problem.beta, lams).astype(f.dtype)
+            self._sweep(problem, group.form, S, P, lams * np.asarray(group.scale, dtype=f.dtype), penalties)
+        # Predictions from the parameters themselves: rounding never accumulates, and the objective is the true one.
+        f[:] = problem.predict(parameters)
+        return problem.total_loss(f) + problem.penalty(parameters)
+
+    def parameters(self, state: State) -> Parameters:
+        return state.parameters
+
+    @staticmethod
+    def _sweep(problem: Problem, form, S, P, lams, penalties) -> None:
+        design = problem.design
+        epoch = _columns.epoch_sparse if design.is_sparse else _columns.epoch_dense
+        rows = design.rows if design.is_sparse else design.ones
+        epoch(
+            form, problem.loss, tuple(design.columns), tuple(rows), design.ones.indptr, problem.target, problem.weight,
+            S, P, lams, penalties,
+        )  # fmt: skip
+
+
+def _descend_lambdas(problem: Problem, group: Group, P: np.ndarray, lams: np.ndarray, f: np.ndarray) -> None:
+    """Minimise over lambda with P fixed: a lasso in theta_s = lambda_s |p_s|^2 (section 7), by soft-thresholding.
+
+    Each K(p_s, .) is computed when its turn comes, so that memory stays O(samples).
+    """
+    norms = np.sum(np.square(P, dtype=np.float64), axis=(1, 2))
+    first_decrease = 0.0
+    for cycle in range(LAMBDA_CYCLES):
+        decrease = 0.0
+        for s in range(group.n_bases):
+            K = expand(group, P[s : s + 1], problem.design)[:, 0]
+            slope, bend = _rows.slope_and_bend(problem.loss, problem.target, problem.weight, f, K)
+            if bend <= _columns.TINY:
+                continue
+            old, threshold = float(lams[s]), problem.beta * norms[s] / bend
+            new = old - slope / bend
+            lams[s] = np.sign(new) * max(abs(new) - threshold, 0.0)
+            delta = float(lams[s]) - old
+            decrease += 0.5 * bend * delta * delta  # at least: the majorant is strongly convex
+            f += np.asarray(delta, dtype=f.dtype) * K
+        first_decrease = first_decrease or decrease
+        if decrease <= 1e-3 * first_decrease:
+            break
