@@ -98,7 +98,10 @@ class PolynomialModel(BaseEstimator):
             sample_weight = check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
             if not np.any(sample_weight):
                 raise ValueError("All sample weights are zero: there is nothing to fit.")
-        _check_range(X)
+        _check_range(
+            "X", X.data if hasattr(X, "indptr") else X, LARGEST[X.dtype.name],
+            "Scale the features first, for instance with sklearn.preprocessing.StandardScaler or MaxAbsScaler.",
+        )  # fmt: skip
         design = Design(X, sort_rows=True)
         starts = self._warm_starts(model, design, len(targets))
         rng = check_random_state(self.random_state)
@@ -171,15 +174,12 @@ class PolynomialModel(BaseEstimator):
         return tags
 
 
-def _check_range(X) -> None:
-    values = X.data if hasattr(X, "indptr") else X
-    if values.size:
-        largest = max(abs(float(values.max())), abs(float(values.min())))
-        if largest > LARGEST[X.dtype.name]:
-            raise ValueError(
-                f"X has a value of magnitude {largest:.3g}, too large for products of features in {X.dtype}. Scale "
-                "the features first, for instance with sklearn.preprocessing.StandardScaler or MaxAbsScaler."
-            )
+def _check_range(name: str, values: np.ndarray, limit: float, remedy: str) -> None:
+    largest = max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
+    if largest > limit:
+        raise ValueError(
+            f"{name} has a value of magnitude {largest:.3g}, too large for products and squares in {values.dtype}. {remedy}"
+        )
 
 
 def _stacked_components(model: Model, parameters: Parameters) -> np.ndarray:
@@ -217,7 +217,9 @@ class Regressor(RegressorMixin, PolynomialModel):
         X, y = validate_data(
             self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True
         )
-        self._fit_targets(X, [np.asarray(y, dtype=X.dtype)], sample_weight)
+        y = np.asarray(y, dtype=np.float64)
+        _check_range("y", y, LARGEST[X.dtype.name], "Scale the targets, for instance to unit variance.")
+        self._fit_targets(X, [y.astype(X.dtype)], sample_weight)
         return self
 
     def predict(self, X):
@@ -272,7 +274,7 @@ class Classifier(ClassifierMixin, PolynomialModel):
         if n_classes < 2:
             raise ValueError(
                 f"{type(self).__name__} needs samples of at least 2 classes; the data has one class: "
-                f"{self.classes_[0]!r}."
+                f"{str(self.classes_[0])!r}."
             )
         positive = [1] if n_classes == 2 else range(n_classes)
         self._fit_targets(X, [np.where(codes == c, 1.0, -1.0).astype(X.dtype) for c in positive], sample_weight)

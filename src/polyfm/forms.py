@@ -85,11 +85,11 @@ class DirectAnova(NamedTuple):
         return x * b
 
     def absorb(self, A, T, j, x):
-        for t in range(len(self.orders), 1, -1):
-            for s in range(A.shape[1]):
-                A[t - 1, s] += x * T[j, 0, s] * A[t - 2, s]
         for s in range(A.shape[1]):
-            A[0, s] += x * T[j, 0, s]
+            c = x * T[j, 0, s]
+            for t in range(len(self.orders) - 1, 0, -1):
+                A[t, s] += c * A[t - 1, s]
+            A[0, s] += c
 
     def total(self, A, s):
         return A[len(self.orders) - 1, s]

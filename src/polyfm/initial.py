@@ -46,7 +46,8 @@ def initial_parameters(problem: Problem, random_state, init_scale: float, init_l
     rng = np.random.RandomState(random_state) if isinstance(random_state, int) else random_state
     intercept = best_constant(problem) if model.fit_intercept else 0.0
     constant = np.full(problem.y.shape, intercept) - (0.0 if problem.offset is None else problem.offset)
-    target = _residual_rms(problem, constant)
+    # A constant that fits all leaves nothing to learn; start near zero rather than on the saddle at zero itself.
+    target = _residual_rms(problem, constant) or 1e-6 * max(abs(intercept), 1.0)
 
     factors, lambdas, given = [], [], 0
     for group in model.groups:
@@ -80,6 +81,6 @@ def _scale(problem: Problem, group, P, lams, target: float) -> float:
             f"Products of {group.degree} features overflow {problem.design.dtype}. Scale the features first, for "
             "instance with sklearn.preprocessing.StandardScaler or MaxAbsScaler."
         )
-    if rms == 0 or target == 0:
-        return 1.0
+    if rms == 0:  # no sample has so many non-zeros: bases could only cost
+        return 0.0
     return float((target / rms) ** (1 / group.degree))

@@ -1,0 +1,79 @@
+"""Data sets for the benchmarks, read from the directory that POLYFM_DATA names. None of them is ours to ship."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.datasets import load_svmlight_file
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+
+
+def home() -> Path:
+    directory = os.environ.get("POLYFM_DATA")
+    if not directory:
+        raise SystemExit("Set POLYFM_DATA to the directory that holds ml-1m/, imdb/, abalone.libsvm.gz, ...")
+    return Path(directory)
+
+
+def one_hot(*fields: np.ndarray) -> sp.csr_matrix:
+    """Columns of codes as one binary matrix, one block of columns for each field."""
+    n, start, columns = len(fields[0]), 0, []
+    for field in fields:
+        values, codes = np.unique(field, return_inverse=True)
+        columns.append(codes + start)
+        start += len(values)
+    indices = np.column_stack(columns).ravel().astype(np.int32)
+    indptr = np.arange(0, len(indices) + 1, len(fields), dtype=np.int32)
+    return sp.csr_matrix((np.ones(len(indices)), indices, indptr), shape=(n, start))
+
+
+def movielens_1m():
+    ratings = np.load(home() / "ml-1m" / "ratings.npz")
+    X, y = one_hot(ratings["user"], ratings["movie"]), ratings["rating"].astype(float)
+    return train_test_split(X, y, test_size=0.25, random_state=0)
+
+
+def lastfm():
+    counts = np.load(home() / "hetrec2011-lastfm" / "artist_tag_counts.npz")
+    X, y = one_hot(counts["artist"], counts["tag"]), counts["count"].astype(float)
+    return train_test_split(X, y, test_size=0.25, random_state=0)
+
+
+def imdb():
+    """tf-idf of the reviews, star ratings as targets."""
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    train, test = (sp.load_npz(home() / "imdb" / f"{part}_counts.npz").astype(float) for part in ("train", "test"))
+    ratings = np.load(home() / "imdb" / "ratings.npz")
+    tfidf = TfidfTransformer().fit(train)
+    y_train, y_test = ratings["y_train"].astype(float), ratings["y_test"].astype(float)
+    return tfidf.transform(train), tfidf.transform(test), y_train, y_test
+
+
+def dense(name: str):
+    """abalone, cadata or cpusmall; features and target standardised."""
+    X, y = load_svmlight_file(str(home() / f"{name}.libsvm.gz"))
+    X_train, X_test, y_train, y_test = train_test_split(X.toarray(), y, test_size=0.25, random_state=0)
+    scaler = StandardScaler().fit(X_train)
+    mean, std = y_train.mean(), y_train.std()
+    return scaler.transform(X_train), scaler.transform(X_test), (y_train - mean) / std, (y_test - mean) / std
+
+
+def a9a():
+    X_train, y_train = load_svmlight_file(str(home() / "a9a.gz"), n_features=123)
+    X_test, y_test = load_svmlight_file(str(home() / "a9a.t.gz"), n_features=123)
+    return X_train, X_test, y_train, y_test
+
+
+def synthetic_anova(degree: int = 3, n: int = 4000, d: int = 20, rank: int = 5, seed: int = 0):
+    """Targets of a random ANOVA model of one degree, with a tenth of noise."""
+    from polyfm.kernels import anova_kernel
+
+    rng = np.random.RandomState(seed)
+    X, P = rng.standard_normal((n, d)), rng.standard_normal((rank, d))
+    y = anova_kernel(X, P, degree).sum(axis=1)
+    y /= y.std()
+    y += 0.1 * rng.standard_normal(n)
+    return train_test_split(X, y, test_size=0.25, random_state=0)

@@ -1,0 +1,87 @@
+"""The compiler's edge: the disk cache is never stale, can be switched off, and leaves users' losses out."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import polyfm
+from polyfm._jit import at, source_stamp
+
+PACKAGE = Path(polyfm.__file__).parent
+VALUE = "from polyfm._rows import total_loss; from polyfm.losses import Squared; import numpy as np; "
+PRINT = "print(total_loss(Squared(), None, None, np.array([2.0])))"
+
+
+def run_in(directory, code, **environment):
+    environment = {**os.environ, "PYTHONPATH": str(directory), "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def copied_package(directory):
+    shutil.copytree(PACKAGE, directory / "polyfm", ignore=shutil.ignore_patterns("__pycache__"))
+    return directory
+
+
+def test_editing_a_loss_reaches_loops_cached_from_another_file(tmp_path):
+    home = copied_package(tmp_path)
+    assert run_in(home, VALUE + PRINT) == "2.0"
+    assert list(home.rglob("*total_loss*.nbc"))
+    hits = VALUE + PRINT + "; print(sum(total_loss.stats.cache_hits.values()))"
+    assert run_in(home, hits).split() == ["2.0", "1"]
+    losses = home / "polyfm" / "losses.py"
+    losses.write_text(losses.read_text().replace("return 0.5 * (f - y) * (f - y)", "return 7.0 * (f - y) * (f - y)"))
+    assert run_in(home, hits).split() == ["28.0", "0"]
+
+
+def test_cache_can_be_switched_off(tmp_path):
+    home = copied_package(tmp_path)
+    assert run_in(home, VALUE + PRINT, POLYFM_CACHE="0") == "2.0"
+    assert not list(home.rglob("*.nbc"))
+
+
+def test_works_without_numbas_cache_hooks(tmp_path):
+    home = copied_package(tmp_path)
+    code = "import numba.core.caching as c; del c.IndexDataCacheFile; " + VALUE + PRINT
+    assert run_in(home, code) == "2.0"
+    assert not list(home.rglob("*.nbc"))
+
+
+def test_users_losses_stay_out_of_the_cache(tmp_path):
+    home = copied_package(tmp_path)
+    code = """
+from polyfm._rows import total_loss
+from polyfm.losses import as_loss
+import numpy as np
+class Mine:
+    curvature = 2.0
+    def value(self, y, f):
+        return (f - y) ** 2
+    def derivative(self, y, f):
+        return 2 * (f - y)
+print(total_loss(as_loss(Mine()), None, None, np.array([3.0])))
+"""
+    assert run_in(home, code) == "9.0"
+    assert not list(home.rglob("*.nbc"))
+
+
+def test_loops_run_uncompiled_too(tmp_path):
+    code = (
+        "import numpy as np; from polyfm import FactorizationMachineRegressor as F; "
+        "X = np.arange(12.).reshape(4, 3); print(F(degree=3, n_components=1, max_iter=2, tol=1.0).fit(X, X[:, 0]).n_iter_)"
+    )
+    assert run_in(PACKAGE.parent, code, NUMBA_DISABLE_JIT="1") == "1"
+
+
+def test_stamp_covers_every_source():
+    assert len(source_stamp()) == 64
+
+
+def test_at_gives_the_default_without_an_array():
+    assert at(None, 3, 1.5) == 1.5
+    assert at(np.arange(4), 3, 1.5) == 3

@@ -1,0 +1,208 @@
+"""Nothing breaks it: strange input gives the right answer or a clear error, never a NaN, a crash or a silent lie."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+from polyfm import (
+    FactorizationMachineClassifier,
+    FactorizationMachineRegressor,
+    PolynomialNetworkClassifier,
+    PolynomialNetworkRegressor,
+)
+
+REGRESSORS = [
+    FactorizationMachineRegressor(degree=3, n_components=2),
+    FactorizationMachineRegressor(degree=3, n_components=2, fit_lower="augment", fit_lambdas=True),
+    FactorizationMachineRegressor(degree=3, n_components=2, method="lifted"),
+    PolynomialNetworkRegressor(degree=3, n_components=2),
+]
+CLASSIFIERS = [FactorizationMachineClassifier(degree=3), PolynomialNetworkClassifier(degree=3)]
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+each = pytest.mark.parametrize("estimator", REGRESSORS)
+
+
+def fit(estimator, X, y, **parameters):
+    model = clone(estimator).set_params(**{"random_state": 0, "max_iter": 20, **parameters}).fit(X, y)
+    f = model.decision_function(X) if hasattr(model, "decision_function") else model.predict(X)
+    assert np.all(np.isfinite(f))
+    assert np.all(np.isfinite(model.components_))
+    assert np.isfinite(model.objective_)
+    assert np.all(np.diff(model.history_) <= 1e-12 * model.history_[0])
+    return model
+
+
+@each
+@pytest.mark.parametrize("sparse", [False, True])
+def test_all_zero_data_predicts_the_mean(estimator, sparse):
+    X = np.zeros((6, 4))
+    y = np.arange(6.0)
+    model = fit(estimator, sp.csr_matrix(X) if sparse else X, y)
+    assert_allclose(model.predict(X), 2.5, rtol=1e-6)
+
+
+@each
+def test_constant_target_is_predicted(estimator, rng):
+    X = rng.standard_normal((20, 4))
+    model = fit(estimator, X, np.full(20, 3.0), max_iter=200)
+    assert_allclose(model.predict(X), 3, atol=0.05)
+
+
+@each
+def test_one_sample_works(estimator):
+    model = fit(estimator, [[1.0, 2.0, 3.0]], [5.0])
+    assert_allclose(model.predict([[1.0, 2.0, 3.0]]), 5, rtol=1e-3)
+
+
+@each
+def test_one_feature_works(estimator, rng):
+    X = rng.standard_normal((30, 1))
+    fit(estimator, X, X[:, 0] + 1)
+
+
+@each
+def test_no_penalty_and_no_curvature_works(estimator):
+    X = np.zeros((8, 4))
+    X[:, 0] = [1, 2, 3, 4, 5, 6, 7, 8]
+    fit(estimator, X, X[:, 0] ** 2, alpha=0.0, beta=0.0)
+
+
+@each
+def test_more_bases_than_features_works(estimator, rng):
+    X = rng.standard_normal((20, 3))
+    fit(estimator, X, X[:, 0] * X[:, 1], n_components=12)
+
+
+def test_degree_beyond_the_features_leaves_a_linear_model(rng):
+    X = rng.standard_normal((20, 3))
+    y = X @ [1.0, 2.0, 3.0] + 4
+    model = fit(FactorizationMachineRegressor(fit_lower=None, alpha=1e-8), X, y, degree=7, tol=1e-12)
+    assert_allclose(model.predict(X), y, atol=1e-3)
+    assert np.all(np.isfinite(model.components_))
+
+
+@each
+@pytest.mark.parametrize("size", [1e-150, 1e-30, 1e-5, 1e5, 1e30])
+def test_huge_and_tiny_features_work(estimator, rng, size):
+    X = rng.standard_normal((30, 4))
+    y = X[:, 0] * X[:, 1] + X[:, 2]
+    model = fit(estimator, X * size, y, alpha=0.0, beta=0.0)
+    if size > 1e-100:
+        assert model.score(X * size, y) > 0.3
+
+
+@each
+@pytest.mark.parametrize("size", [1e-150, 1e-30, 1e30, 1e99])
+def test_huge_and_tiny_targets_work(estimator, rng, size):
+    X = rng.standard_normal((30, 4))
+    y = (X[:, 0] * X[:, 1] + X[:, 2]) * size
+    model = fit(estimator, X, y, alpha=0.0, beta=0.0)
+    assert np.var(y - model.predict(X)) < 0.5 * np.var(y) or size < 1e-100
+
+
+@each
+def test_mixed_scales_never_raise_the_objective(estimator, rng):
+    """Removing the dominant feature from a product cancels nearly all digits; the objective must still not rise."""
+    X = rng.standard_normal((40, 6)) * [1e-4, 1e-2, 1.0, 1e2, 1e4, 1e6]
+    fit(estimator, X, X[:, 2] + rng.standard_normal(40), degree=4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each
+def test_values_beyond_all_products_are_refused(estimator, dtype):
+    X = np.ones((4, 3), dtype=dtype)
+    X[0, 0] = 1e200 if dtype == np.float64 else 1e25
+    with pytest.raises(ValueError, match=r"X has a value of magnitude 1e\+(200|25).*Scale the features"):
+        clone(estimator).fit(X, np.ones(4))
+
+
+@each
+def test_targets_that_overflow_are_refused(estimator, rng):
+    with pytest.raises(ValueError, match=r"y has a value of magnitude 1e\+200.*Scale"):
+        clone(estimator).fit(rng.standard_normal((5, 3)), [1e200, -1e200, 0, 0, 1])
+
+
+@pytest.mark.parametrize("estimator", [*REGRESSORS, *CLASSIFIERS])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_non_finite_values_are_refused(estimator, bad):
+    X = np.ones((4, 3))
+    X[1, 2] = bad
+    with pytest.raises(ValueError, match="NaN|infinity"):
+        clone(estimator).fit(X, [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="NaN|infinity"):
+        clone(estimator).fit(sp.csr_matrix(X), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="NaN|infinity"):
+        clone(estimator).fit(np.ones((4, 3)), [0, 1, 0, 1], sample_weight=[1, bad, 1, 1])
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS)
+def test_separable_classes_stay_finite(estimator, rng):
+    X = rng.standard_normal((40, 3))
+    for loss in ("logistic", "squared_hinge"):
+        model = fit(estimator, X * 100, X[:, 0] > 0, loss=loss, alpha=0.0, beta=0.0)
+        assert model.score(X * 100, X[:, 0] > 0) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"degree": 1}, "degree"),
+        ({"degree": 2.5}, "degree"),
+        ({"n_components": 0}, "n_components"),
+        ({"beta": -1.0}, "beta"),
+        ({"beta": np.inf}, "beta"),
+        ({"alpha": np.nan}, "alpha"),
+        ({"loss": "hinge"}, "loss"),
+        ({"fit_lower": "all"}, "fit_lower"),
+        ({"solver": "magic"}, "solver"),
+        ({"init_scale": 0.0}, "init_scale"),
+        ({"init_lambdas": [1.0, 2.0]}, r"init_lambdas has shape \(2,\), but the model has 10 bases"),
+        ({"init_lambdas": [np.nan] * 10}, "init_lambdas must be finite"),
+        ({"method": "lifted", "fit_lambdas": True}, "fit_lambdas=True needs method='direct'"),
+        ({"method": "lifted", "init_lambdas": "random_signs"}, "init_lambdas needs method='direct'"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        FactorizationMachineRegressor(**parameters).fit([[1.0, 2.0], [3.0, 4.0]], [1.0, 2.0])
+
+
+def test_direct_polynomial_networks_say_what_works():
+    with pytest.raises(ValueError, match="no solver for method='direct'.*Use method='lifted'"):
+        PolynomialNetworkRegressor(method="direct").fit([[1.0]], [1.0])
+
+
+def test_weights_that_cannot_be_are_refused(small):
+    X, y = small
+    with pytest.raises(ValueError, match="zero"):
+        FactorizationMachineRegressor().fit(X, y, sample_weight=np.zeros(len(y)))
+    with pytest.raises(ValueError, match="Negative values"):
+        FactorizationMachineRegressor().fit(X, y, sample_weight=-np.ones(len(y)))
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="one class: 'a'"):
+        FactorizationMachineClassifier().fit([[1.0], [2.0]], ["a", "a"])
+
+
+def test_failed_fit_leaves_the_fitted_model_alone(small):
+    X, y = small
+    model = FactorizationMachineRegressor(random_state=0).fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="y has a value of magnitude"):
+        model.fit(X, y * 1e200)
+    assert_allclose(model.predict(X), before)
+
+
+def test_fits_raise_no_runtime_warnings(small):
+    X, y = small
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        for estimator in REGRESSORS:
+            fit(estimator, X, y)
+        for estimator in CLASSIFIERS:
+            fit(estimator, X, y > 0)
