@@ -60,9 +60,13 @@ def main() -> None:
                             epochs += model.n_iter_ - (epochs > 0)
                             seconds = time.perf_counter() - began
                             scores = model.score(X_train, y_train), model.score(X_test, y_test)
-                            rows.writerow([name, label, scale, seed, tol, epochs, f"{seconds:.3f}", model.objective_, *scores])
+                            rows.writerow(
+                                [name, label, scale, seed, tol, epochs, f"{seconds:.3f}", model.objective_, *scores]
+                            )
                         file.flush()
-                    print(name, label, scale, "last seed:", epochs, "epochs, test R2", np.round(scores[1], 3), flush=True)
+                    print(
+                        name, label, scale, "last seed:", epochs, "epochs, test R2", np.round(scores[1], 3), flush=True
+                    )
 
 
 if __name__ == "__main__":

@@ -73,6 +73,4 @@ def objective(estimator, X, y, sample_weight=None, loss="squared"):
     """The objective of a fitted regressor, from its definition."""
     weight = np.ones(len(y)) if sample_weight is None else sample_weight
     losses = LOSSES[loss](y, predict(estimator, X))
-    return np.sum(weight * losses) + penalty(
-        estimator, estimator.components_, estimator.lambdas_, estimator.coef_
-    )
+    return np.sum(weight * losses) + penalty(estimator, estimator.components_, estimator.lambdas_, estimator.coef_)

@@ -66,9 +66,7 @@ def test_every_kind_of_input_gives_the_same_model(small, estimator):
     doubled = sp.coo_matrix(
         (np.repeat(X.data / 2, 2), (np.repeat(X.nonzero()[0], 2), np.repeat(X.nonzero()[1], 2))), shape=X.shape
     )
-    duplicates = sp.csr_matrix(
-        (np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), shape=X.shape
-    )
+    duplicates = sp.csr_matrix((np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), shape=X.shape)
     assert not duplicates.has_canonical_format
     columns = [f"feature {j}" for j in range(X.shape[1])]
     model = clone(estimator).set_params(**SHORT).fit(X, y)

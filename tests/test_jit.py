@@ -73,7 +73,8 @@ print(total_loss(as_loss(Mine()), None, None, np.array([3.0])))
 def test_loops_run_uncompiled_too(tmp_path):
     code = (
         "import numpy as np; from polyfm import FactorizationMachineRegressor as F; "
-        "X = np.arange(12.).reshape(4, 3); print(F(degree=3, n_components=1, max_iter=2, tol=1.0).fit(X, X[:, 0]).n_iter_)"
+        "X = np.arange(12.).reshape(4, 3); "
+        "print(F(degree=3, n_components=1, max_iter=2, tol=1.0).fit(X, X[:, 0]).n_iter_)"
     )
     assert run_in(PACKAGE.parent, code, NUMBA_DISABLE_JIT="1") == "1"
 

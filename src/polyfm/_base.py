@@ -125,13 +125,7 @@ class PolynomialModel(BaseEstimator):
                 "warm_start=True, but the fitted parameters have other shapes than this model and data ask for. Keep "
                 "degree, n_components, fit_lower, the features and the classes, or set warm_start=False."
             )
-        return [
-            Parameters(*(
-                tuple(a.astype(design.dtype) for a in part) if isinstance(part, tuple) else part.astype(design.dtype)
-                for part in parameters
-            ))
-            for parameters in previous
-        ]  # fmt: skip
+        return [parameters.copy(design.dtype) for parameters in previous]
 
     def _keep(self, model: Model, results: list[Result]) -> None:
         """Turn results into fitted attributes. Objectives of several targets add up: one-vs-rest is one sum."""
@@ -150,7 +144,11 @@ class PolynomialModel(BaseEstimator):
         self._set_attributes(components, lambdas, coefs, intercepts)
         if not all(result.converged for result in results):
             h = max((r.history for r in results if not r.converged), key=len)
-            rate = f"; the last one lowered the objective by {(h[-2] - h[-1]) / abs(h[-2]):.1e} of it" if len(h) > 1 else ""
+            rate = (
+                f"; the last one lowered the objective by {(h[-2] - h[-1]) / abs(h[-2]):.1e} of it"
+                if len(h) > 1
+                else ""
+            )
             warnings.warn(
                 f"Not converged after max_iter={self.max_iter} epochs{rate}, more than tol={self.tol:g}. Raise "
                 "max_iter for a lower objective, raise tol to stop earlier in silence, or raise beta; features of very "
@@ -214,9 +212,7 @@ class Regressor(RegressorMixin, PolynomialModel):
         self : object
         """
         self._validate_options()
-        X, y = validate_data(
-            self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True
-        )
+        X, y = validate_data(self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
         _check_range("y", y, LARGEST[X.dtype.name], "Scale the targets, for instance to unit variance.")
         self._fit_targets(X, [y.astype(X.dtype)], sample_weight)

@@ -123,14 +123,20 @@ def documented(cls: type) -> type:
         task = "classification"
     losses = '{"logistic", "squared_hinge", "squared"} or loss object' if classifier else '{"squared"} or loss object'
     cls.__doc__ = _BODY.format(
-        **{key: defaults[key] for key in ("loss", "method", "fit_lower", "fit_linear", "init_scale", "max_iter", "tol")},
+        **{
+            key: defaults[key] for key in ("loss", "method", "fit_lower", "fit_linear", "init_scale", "max_iter", "tol")
+        },
         summary=_SUMMARY[family].format(task=task),
         losses=losses,
         method_note="" if family == "FactorizationMachine" else " (coordinate descent serves lifted ones alone)",
-        classes_note=" The arrays\n        have a leading axis of length 1 (two classes) or n_classes." if classifier else "",
+        classes_note=" The arrays\n        have a leading axis of length 1 (two classes) or n_classes."
+        if classifier
+        else "",
         coef_shape="(1 or n_classes, n_features)" if classifier else "(n_features,)",
         intercept="ndarray of shape (1 or n_classes,)" if classifier else "float",
-        more_attributes="    classes_ : ndarray of shape (n_classes,)\n        The class labels.\n" if classifier else "",
+        more_attributes="    classes_ : ndarray of shape (n_classes,)\n        The class labels.\n"
+        if classifier
+        else "",
         example=_EXAMPLES["Classifier" if classifier else "Regressor"].format(name=cls.__name__),
     )
     return cls

@@ -17,7 +17,7 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
-from numba import config, njit, types
+from numba import njit, types
 from numba.extending import overload, overload_method, register_jitable
 
 PACKAGE = Path(__file__).parent
@@ -56,7 +56,7 @@ def _teach_numba(name: str, member: Callable) -> None:
     """Have numba look a method of this name up on the class of the named tuple at hand."""
 
     # Not strict: another class may call the arguments by other names; their number is what counts.
-    @overload_method(types.BaseNamedTuple, name, strict=False)
+    @overload_method(types.BaseNamedTuple, name, strict=False)  # type: ignore[call-arg]
     @wraps(member)
     def method(self, *args):
         if hasattr(self.instance_class, "_compiled_methods"):
@@ -69,7 +69,7 @@ def loop(function: Callable | None = None, *, streaming: bool = False) -> Callab
     if function is None:
         return lambda function: loop(function, streaming=streaming)
     dispatcher = njit(nogil=True, fastmath=STREAMING if streaming else False)(function)
-    if os.environ.get("POLYFM_CACHE", "1") != "0" and not config.DISABLE_JIT:
+    if os.environ.get("POLYFM_CACHE", "1") != "0" and hasattr(dispatcher, "py_func"):
         _enable_cache(dispatcher, "streaming" if streaming else "gathering")
     return dispatcher
 
@@ -116,5 +116,3 @@ def _enable_cache(dispatcher: Any, variant: str) -> None:
         dispatcher._cache = PackageCache(dispatcher.py_func)
     except (ImportError, AttributeError, TypeError, RuntimeError, OSError):
         pass
-
-

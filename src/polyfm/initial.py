@@ -60,9 +60,7 @@ def initial_parameters(problem: Problem, random_state, init_scale: float, init_l
         P *= _scale(problem, group, P, lams, init_scale * target)
         factors.append(P)
         lambdas.append(lams)
-    return Parameters(
-        tuple(factors), tuple(lambdas), np.zeros(d, dtype=dtype), np.array([intercept], dtype=dtype)
-    )
+    return Parameters(tuple(factors), tuple(lambdas), np.zeros(d, dtype=dtype), np.array([intercept], dtype=dtype))
 
 
 def _residual_rms(problem: Problem, f: np.ndarray) -> float:

@@ -74,12 +74,12 @@ class Parameters(NamedTuple):
     coef: np.ndarray  # (features,)
     intercept: np.ndarray  # (1,)
 
-    def copy(self) -> "Parameters":
+    def copy(self, dtype=None) -> "Parameters":
         return Parameters(
-            tuple(P.copy() for P in self.factors),
-            tuple(lam.copy() for lam in self.lambdas),
-            self.coef.copy(),
-            self.intercept.copy(),
+            tuple(P.astype(dtype or P.dtype) for P in self.factors),
+            tuple(lams.astype(dtype or lams.dtype) for lams in self.lambdas),
+            self.coef.astype(dtype or self.coef.dtype),
+            self.intercept.astype(dtype or self.intercept.dtype),
         )
 
 
@@ -133,7 +133,7 @@ def build_model(
     if fit_lower == "augment":
         # Section 8: one dummy feature turns H^m into the inhomogeneous kernel, m - 1 add A^(m-1) .. A^1 to A^m.
         n_dummies = 1 if kernel == "homogeneous" else degree - 1
-        groups = (Group(kernel, method, degree, n_components, n_dummies),)
+        groups: tuple[Group, ...] = (Group(kernel, method, degree, n_components, n_dummies),)
     else:
         lowest = 2 if fit_lower == "explicit" else degree
         groups = tuple(Group(kernel, method, m, n_components) for m in range(degree, lowest - 1, -1))

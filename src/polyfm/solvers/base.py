@@ -8,7 +8,6 @@ import numpy as np
 from polyfm.model import Parameters
 from polyfm.problem import Problem
 
-
 NEGLIGIBLE = 1e-12  # an objective this small a part of the first is zero for all purposes
 
 

@@ -25,8 +25,10 @@ class CoordinateDescent:
     def init_state(self, problem: Problem, parameters: Parameters) -> State:
         width = 1 + max((group.n_cached for group in problem.model.groups), default=0)
         # Sparse columns gather samples: what one needs lies in one cache line. Dense columns stream through all.
-        order = "C" if problem.design.is_sparse else "F"
-        S = np.zeros((problem.design.shape[0], width), dtype=problem.design.dtype, order=order)
+        n = problem.design.shape[0]
+        shape = (n, width) if problem.design.is_sparse else (width, n)
+        S = np.zeros(shape, dtype=problem.design.dtype)
+        S = S if problem.design.is_sparse else S.T
         S[:, 0] = problem.predict(parameters)
         return State(parameters.copy(), S)
 
@@ -77,7 +79,7 @@ def _descend_lambdas(problem: Problem, group: Group, P: np.ndarray, lams: np.nda
     """
     norms = np.sum(np.square(P, dtype=np.float64), axis=(1, 2))
     first_decrease = 0.0
-    for cycle in range(LAMBDA_CYCLES):
+    for _ in range(LAMBDA_CYCLES):
         decrease = 0.0
         for s in range(group.n_bases):
             K = expand(group, P[s : s + 1], problem.design)[:, 0]
