@@ -30,7 +30,7 @@ SETS = {
     "cpusmall": lambda: data.dense("cpusmall"),
     "synthetic": lambda: data.synthetic_anova(3),
 }
-TOLERANCES = (1e-3, 3e-4, 1e-4)
+TOLERANCES = (1e-3, 1e-4)
 
 
 def main() -> None:

@@ -24,7 +24,9 @@ from polyfm.solvers import CoordinateDescent
 warnings.simplefilter("ignore")
 
 
-def epochs(X, y, *, kernel="anova", method="direct", degree=2, k=30, lower=None, linear=True, loss="squared", beta=10.0):
+def epochs(
+    X, y, *, kernel="anova", method="direct", degree=2, k=30, lower=None, linear=True, loss="squared", beta=10.0
+):
     """A function that runs one epoch and returns its seconds."""
     model = build_model(kernel, method, degree, k, lower, linear, True)
     problem = Problem.with_target(Design(X, sort_rows=True), model, as_loss(loss), y, None, 1.0, beta)

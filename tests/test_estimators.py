@@ -180,7 +180,7 @@ def test_sample_weights_are_routed():
     with config_context(enable_metadata_routing=True):
         scaler = StandardScaler().set_fit_request(sample_weight=False)
         model = FactorizationMachineRegressor(random_state=0).set_fit_request(sample_weight=True)
-        model.set_score_request(sample_weight=False)
+        model.set_score_request(sample_weight=True)
         search = GridSearchCV(make_pipeline(scaler, model), {"factorizationmachineregressor__beta": [100.0]})
         search.fit(X, y, sample_weight=np.r_[np.ones(400), np.zeros(42)])
     assert search.best_estimator_.score(X[:400], y[:400]) > 0.4

@@ -1,6 +1,7 @@
 """polyfm: factorization machines, polynomial networks, and the family between them."""
 
 from polyfm import kernels, losses
+from polyfm.conversion import direct_to_lifted, lifted_to_direct
 from polyfm.estimators import (
     FactorizationMachineClassifier,
     FactorizationMachineRegressor,
@@ -15,6 +16,8 @@ __all__ = [
     "FactorizationMachineRegressor",
     "PolynomialNetworkClassifier",
     "PolynomialNetworkRegressor",
+    "direct_to_lifted",
     "kernels",
+    "lifted_to_direct",
     "losses",
 ]

@@ -1,5 +1,6 @@
 """The scikit-learn face: estimators validate and encode, and leave the numbers to `Problem` and its solvers."""
 
+import copy
 import warnings
 from numbers import Integral, Real
 
@@ -13,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polyfm._sklearn import HasMethods, Interval, StrOptions, check_sample_weight, fit_context
+from polyfm.conversion import converted
 from polyfm.design import Design
 from polyfm.initial import initial_parameters
 from polyfm.losses import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, Logistic, as_loss
@@ -129,19 +131,12 @@ class PolynomialModel(BaseEstimator):
 
     def _keep(self, model: Model, results: list[Result]) -> None:
         """Turn results into fitted attributes. Objectives of several targets add up: one-vs-rest is one sum."""
-        self._fitted_model = model
-        self._parameters = [result.parameters for result in results]
+        self._keep_parameters(model, [result.parameters for result in results])
         longest = max(result.n_iter for result in results)
         padded = [np.pad(r.history, (0, longest - r.n_iter), mode="edge") for r in results]
         self.history_ = np.sum(padded, axis=0)
         self.objective_ = float(self.history_[-1])
         self.n_iter_ = longest
-        self.degrees_ = np.concatenate([np.full(g.n_bases, g.degree) for g in model.groups])
-        components = [_stacked_components(model, p) for p in self._parameters]
-        lambdas = [np.concatenate(p.lambdas) for p in self._parameters]
-        coefs = [p.coef for p in self._parameters]
-        intercepts = [p.intercept[0] for p in self._parameters]
-        self._set_attributes(components, lambdas, coefs, intercepts)
         if not all(result.converged for result in results):
             h = max((r.history for r in results if not r.converged), key=len)
             rate = (
@@ -156,6 +151,55 @@ class PolynomialModel(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def _keep_parameters(self, model: Model, parameters: list[Parameters]) -> None:
+        self._fitted_model = model
+        self._parameters = parameters
+        self.degrees_ = np.concatenate([np.full(g.n_bases, g.degree) for g in model.groups])
+        components = [_stacked_components(model, p) for p in parameters]
+        lambdas = [np.concatenate(p.lambdas) for p in parameters]
+        self._set_attributes(components, lambdas, [p.coef for p in parameters], [p.intercept[0] for p in parameters])
+
+    # -- the other form -----------------------------------------------------------------------------------------------
+
+    def to_direct(self):
+        """The same fitted model as a kernel expansion sum_s lambda_s K(p_s, x), with identical predictions.
+
+        Degree 2 gives at most twice as many bases as the lifted model has, higher degrees at most 2^(degree - 1)
+        times as many; see `lifted_to_direct`. `objective_` and `history_` belong to the lifted objective and are not
+        carried over. With ``warm_start=True`` the result can be trained on.
+
+        Returns
+        -------
+        estimator : object
+            Of the same class, with ``method="direct"``.
+        """
+        return self._converted("direct")
+
+    def to_lifted(self):
+        """The same fitted model in lifted form, with identical predictions and as many bases.
+
+        With ``warm_start=True`` the result can be trained on, from the same start as the direct model (the paper's
+        section 9.2).
+
+        Returns
+        -------
+        estimator : object
+            Of the same class, with ``method="lifted"``.
+        """
+        return self._converted("lifted")
+
+    def _converted(self, method: str):
+        check_is_fitted(self)
+        other = copy.deepcopy(self)
+        if self.method == method:
+            return other
+        model, parameters = converted(self._fitted_model, self._parameters, method)
+        other.set_params(method=method, n_components=model.groups[0].n_bases, init_lambdas="ones", fit_lambdas=False)
+        for name in ("objective_", "history_"):
+            vars(other).pop(name, None)
+        other._keep_parameters(model, parameters)
+        return other
 
     # -- prediction ---------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ TINY = 1e-290  # no curvature: a step along such a coordinate changes nothing bu
 
 @inline
 def _sweep(form, loss, indptr, rows, data, y, weight, S, B, t, first, lam, penalty):
-    """Minimise over B[t, first:first + d] one coordinate after the other (the paper's equations (8) and (9))."""
+    """Minimise over B[t, first:first + d] one coordinate after the other (the updates of the paper's section 7)."""
     mu = loss.curvature
     for column in range(indptr.shape[0] - 1):
         j = first + column

@@ -114,7 +114,7 @@ class DirectHomogeneous(NamedTuple):
 
 @compiled
 class LiftedHomogeneous(NamedTuple):
-    """prod_t <u^t, x> (Lemma 5): S[i, 1 + t] holds <u^t, x_i>."""
+    """prod_t <u^t, x> (Lemma 6): S[i, 1 + t] holds <u^t, x_i>."""
 
     orders: tuple[float, ...]
 
@@ -127,15 +127,17 @@ class LiftedHomogeneous(NamedTuple):
             S[i, 1 + t] += B[t, j] * x
 
     def partial(self, S, i, B, t, j, x):
+        m = len(self.orders)
         xi = x
-        for o in range(len(self.orders)):
-            xi *= 1.0 if o == t else S[i, 1 + o]
+        for o in range(t + 1, t + m):
+            xi *= S[i, 1 + (o if o < m else o - m)]
         return xi
 
     def update(self, S, i, B, t, j, x, delta):
+        m = len(self.orders)
         xi = x
-        for o in range(len(self.orders)):
-            xi *= 1.0 if o == t else S[i, 1 + o]
+        for o in range(t + 1, t + m):
+            xi *= S[i, 1 + (o if o < m else o - m)]
         S[i, 1 + t] += delta * x
         return xi
 

@@ -38,7 +38,7 @@ def initial_lambdas(spec, n_bases: int, rng: np.random.RandomState, dtype) -> np
 def initial_parameters(problem: Problem, random_state, init_scale: float, init_lambdas="ones") -> Parameters:
     """Start from the best constant, with the expansion's root mean square at `init_scale` times the residual's.
 
-    Kernels are homogeneous (equation (4): K(c p, x) = c^m K(p, x)), so that one evaluation tells the scale c. The start
+    Kernels are homogeneous (section 3: K(c p, x) = c^m K(p, x)), so that one evaluation tells the scale c. The start
     then follows a change of units in X or y, and a deep or a wide model starts as near to the data as a small one.
     """
     design, model = problem.design, problem.model

@@ -62,7 +62,7 @@ class Group:
 
     def penalties(self, beta: float, lams: np.ndarray) -> np.ndarray:
         """The second derivative of the penalty by any one factor of each basis: the penalty is half this, times
-        the squared norm. Direct: beta |lambda_s| |p_s|^2 (equation (6)); lifted: beta/2 |u_s^t|^2 (equation (5))."""
+        the squared norm. Direct: beta |lambda_s| |p_s|^2; lifted: beta/2 |u_s^t|^2 (section 6 of the paper)."""
         return 2 * beta * np.abs(lams) if self.method == "direct" else np.full(lams.shape, float(beta))
 
 
