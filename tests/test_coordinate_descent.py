@@ -148,7 +148,7 @@ def test_fitting_lambdas_never_raises_the_objective(small, degree):
 
 def test_fitted_lambdas_are_optimal_for_their_bases(small):
     """The lasso's conditions: |sum_i l'_i K_si| <= beta |p_s|^2, with equality and sign where lambda_s != 0."""
-    from polyfm.solvers.coordinate_descent import _descend_lambdas
+    from polyfm.solvers.coordinate_descent import descend_lambdas
 
     X, y = small
     problem, start = make_problem(X, y, "anova", "direct", 2, beta=0.5)
@@ -156,7 +156,7 @@ def test_fitted_lambdas_are_optimal_for_their_bases(small):
     P[1] = 0  # a basis that can do nothing
     for _ in range(30):
         f = problem.predict(start)
-        _descend_lambdas(problem, group, P, lams, f)
+        descend_lambdas(problem, group, P, lams, f)
     slopes = expand(group, P, problem.design).T @ problem.predict(start)
     bound = problem.beta * np.sum(P**2, axis=(1, 2))
     for slope, limit, lam in zip(slopes, bound, lams, strict=True):

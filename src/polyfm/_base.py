@@ -1,32 +1,50 @@
 """The scikit-learn face: estimators validate and encode, and leave the numbers to `Problem` and its solvers."""
 
 import copy
+import os
 import warnings
 from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
 
+import joblib
 import numpy as np
+from joblib import effective_n_jobs
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from polyfm._sklearn import HasMethods, Interval, StrOptions, check_sample_weight, fit_context
+from polyfm._jit import source_stamp
+from polyfm._sklearn import (
+    CallbackSupportMixin,
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_sample_weight,
+    fit_context,
+    with_callbacks,
+)
 from polyfm.conversion import converted
 from polyfm.design import Design
 from polyfm.initial import initial_parameters
 from polyfm.losses import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, Logistic, as_loss
 from polyfm.model import Model, Parameters, build_model
 from polyfm.problem import Problem
-from polyfm.solvers import SOLVERS, Result, run
+from polyfm.solvers import SGD, SOLVERS, Hook, Result, make_solver, run
+from polyfm.training import Callbacks, Checkpoint, EarlyStopping, read_checkpoint
 
 LARGEST = {"float64": 1e100, "float32": 1e15}  # beyond these, squares of derivatives overflow
-SUPPORTED = {("anova", "direct"), ("anova", "lifted"), ("homogeneous", "lifted")}
+COORDINATE_FORMS = {("anova", "direct"), ("anova", "lifted"), ("homogeneous", "lifted")}  # multilinear in the factors
+NOT_IN_KEY = {"max_iter", "tol", "verbose", "warm_start", "n_jobs", "checkpoint", "checkpoint_interval"}
+PRIVATE = ("_fitted_model", "_parameters")
 
 
-class PolynomialModel(BaseEstimator):
+class PolynomialModel(CallbackSupportMixin, BaseEstimator):
     """What the four estimators share. Subclasses set the kernel and encode their targets."""
 
     _kernel: str
@@ -43,10 +61,17 @@ class PolynomialModel(BaseEstimator):
         "init_lambdas": [StrOptions({"ones", "random_signs"}), "array-like"],
         "fit_lambdas": ["boolean"],
         "init_scale": [Interval(Real, 0, None, closed="neither")],
-        "solver": [StrOptions(set(SOLVERS))],
+        "solver": [StrOptions({"auto", *SOLVERS})],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "checkpoint": [str, os.PathLike, None],
+        "checkpoint_interval": [Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
+        "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -55,12 +80,14 @@ class PolynomialModel(BaseEstimator):
 
     def _validate_options(self) -> None:
         """Combinations of parameters that make no sense, before any work is done."""
-        if (self._kernel, self.method) not in SUPPORTED:
-            works = sorted(method for kernel, method in SUPPORTED if kernel == self._kernel)
+        solver = self._solver_name()
+        if solver == "cd" and (self._kernel, self.method) not in COORDINATE_FORMS:
             raise ValueError(
-                f"{type(self).__name__} has no solver for method={self.method!r} with solver={self.solver!r}: the "
-                f"homogeneous kernel is not multilinear in its bases. Use method={' or '.join(map(repr, works))}."
+                f"{type(self).__name__} with method={self.method!r} cannot be trained by coordinate descent: the "
+                "homogeneous kernel is not multilinear in its bases. Use solver='lbfgs' or 'sgd', or method='lifted'."
             )
+        if solver == "sgd" and self.fit_lambdas:
+            raise ValueError("fit_lambdas=True needs solver='cd' or 'lbfgs', got 'sgd'.")
         if self.method == "lifted":
             if self.fit_lambdas:
                 raise ValueError("fit_lambdas=True needs method='direct': a lifted model has no lambdas to fit.")
@@ -91,35 +118,101 @@ class PolynomialModel(BaseEstimator):
             raise ValueError("init_lambdas must be finite numbers.")
         return lams
 
-    def _fit_targets(self, X, targets: list[np.ndarray], sample_weight) -> None:
+    def _fit_targets(self, X, y, targets: list[np.ndarray], sample_weight) -> None:
         """Fit one set of parameters for each target; they share the views of X."""
-        loss = as_loss(self.loss)
-        model = self._model()
+        loss, model = as_loss(self.loss), self._model()
         lams = self._given_lambdas(model)
-        if sample_weight is not None:
-            sample_weight = check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
-            if not np.any(sample_weight):
-                raise ValueError("All sample weights are zero: there is nothing to fit.")
-        _check_range(
-            "X", X.data if hasattr(X, "indptr") else X, LARGEST[X.dtype.name],
-            "Scale the features first, for instance with sklearn.preprocessing.StandardScaler or MaxAbsScaler.",
-        )  # fmt: skip
-        design = Design(X, sort_rows=True)
-        starts = self._warm_starts(model, design, len(targets))
-        rng = check_random_state(self.random_state)
-        results = []
-        for y, start in zip(targets, starts, strict=True):
-            problem = Problem.with_target(design, model, loss, y, sample_weight, self.alpha, self.beta)
-            if start is None:
-                start = initial_parameters(problem, rng, self.init_scale, lams)
-            solver = SOLVERS[self.solver](fit_lambdas=self.fit_lambdas)
-            results.append(run(solver, problem, start, max_iter=self.max_iter, tol=self.tol, verbose=self.verbose))
-        self._keep(model, results)
+        sample_weight = self._checked_weights(X, sample_weight)
+        _check_features(X)
+        callbacks = self._begin_callbacks(X, y, len(targets))
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=len(targets))
+        key = self._key(X, targets, sample_weight) if self.warm_start or self.checkpoint else ""
+        train, held_out = self._split(X, y, int(seeds[0]))
+        design, unseen = Design(X[train], sort_rows=True), None if held_out is None else Design(X[held_out])
+        starts = self._warm_starts(model, design, len(targets), key)
+        finished, current = read_checkpoint(Path(self.checkpoint), key) if self.checkpoint else ([], None)
 
-    def _warm_starts(self, model: Model, design: Design, n_targets: int) -> list[Parameters | None]:
+        def problem(design: Design, rows, target: np.ndarray) -> Problem:
+            weight = None if sample_weight is None else sample_weight[rows]
+            return Problem.with_target(design, model, loss, target[rows], weight, self.alpha, self.beta)
+
+        results, self.solver_ = list(finished), self._solver_name()
+        for index in range(len(finished), len(targets)):
+            solver = make_solver(
+                self.solver_, fit_lambdas=self.fit_lambdas, n_threads=effective_n_jobs(self.n_jobs),
+                seed=int(seeds[index]), batch_size=self.batch_size,
+            )  # fmt: skip
+            task = problem(design, train, targets[index])
+            start, extra, history = *starts[index], None
+            if current is not None and index == len(finished):
+                start, extra, history = current.parameters, current.extra, list(current.history)
+            if start is None:
+                start = initial_parameters(task, np.random.RandomState(seeds[index]), self.init_scale, lams)
+            hooks: list[Hook] = []
+            stopping = None
+            if unseen is not None:
+                stopping = EarlyStopping(problem(unseen, held_out, targets[index]), self.n_iter_no_change)
+                hooks.append(stopping)
+            if self.checkpoint:
+                hooks.append(Checkpoint(self.checkpoint, self.checkpoint_interval, key, solver, list(results)))
+            hooks += callbacks.hooks(model, index)
+            if results and results[-1].interrupted:
+                result = Result(start, np.array([task.objective(start)]), False, True, {})
+            else:
+                result = run(
+                    solver, task, start, max_iter=self.max_iter, tol=self.tol, verbose=self.verbose,
+                    hooks=tuple(hooks), extra=extra, history=history,
+                )  # fmt: skip
+            if stopping is not None and stopping.best_parameters is not None:
+                result = result._replace(parameters=stopping.best_parameters)
+                result.history[-1] = task.objective(result.parameters)
+                self.validation_losses_ = np.array(stopping.losses)
+            results.append(result)
+        self._keep(model, results)
+        self._resume = (key, [result.extra for result in results]) if self.warm_start else None
+        callbacks.end()
+        if self.checkpoint and not results[-1].interrupted:
+            Path(self.checkpoint).unlink(missing_ok=True)
+        self._warn(results)
+
+    def _solver_name(self) -> str:
+        """The solver that "auto" stands for; see docs/benchmarks.md for what supports the choice."""
+        if self.solver != "auto":
+            return self.solver
+        return "cd" if (self._kernel, self.method) in COORDINATE_FORMS else "lbfgs"
+
+    def _checked_weights(self, X, sample_weight):
+        if sample_weight is None:
+            return None
+        sample_weight = check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+        if not np.any(sample_weight):
+            raise ValueError("All sample weights are zero: there is nothing to fit.")
+        return sample_weight
+
+    def _key(self, X, targets: list[np.ndarray], sample_weight) -> str:
+        """What tells one problem from another: training goes on exactly only where all of this is the same."""
+        options = {name: value for name, value in self.get_params().items() if name not in NOT_IN_KEY}
+        return joblib.hash([X, targets, sample_weight, repr(sorted(options.items(), key=str)), source_stamp()])
+
+    def _split(self, X, y, seed: int) -> tuple[Any, Any]:
+        """Rows to train on and, with early stopping, rows to hold out."""
+        if not self.early_stopping:
+            return slice(None), None
+        stratify = y if is_classifier(self) else None
+        rows = np.arange(X.shape[0])
+        train, held_out = train_test_split(
+            rows, test_size=self.validation_fraction, random_state=seed, stratify=stratify
+        )
+        return np.sort(train), np.sort(held_out)
+
+    def _begin_callbacks(self, X, y, n_targets: int) -> "_CallbackTask":
+        return _CallbackTask(self, X, y, n_targets)
+
+    def _warm_starts(self, model: Model, design: Design, n_targets: int, key: str) -> list[tuple]:
+        """For each target the parameters to start from and, on the same problem, what lets the solver go on exactly."""
         previous = getattr(self, "_parameters", None)
         if not self.warm_start or previous is None:
-            return [None] * n_targets
+            return [(None, None)] * n_targets
         shapes = [group.shape(design.shape[1]) for group in model.groups]
         same = len(previous) == n_targets and [P.shape for P in previous[0].factors] == shapes
         if not same:
@@ -127,23 +220,31 @@ class PolynomialModel(BaseEstimator):
                 "warm_start=True, but the fitted parameters have other shapes than this model and data ask for. Keep "
                 "degree, n_components, fit_lower, the features and the classes, or set warm_start=False."
             )
-        return [parameters.copy(design.dtype) for parameters in previous]
+        resume = getattr(self, "_resume", None)
+        extras = resume[1] if resume and resume[0] == key else [None] * n_targets
+        return [(p.copy(design.dtype), extra) for p, extra in zip(previous, extras, strict=True)]
+
+    def __getstate__(self):
+        return {name: value for name, value in super().__getstate__().items() if name != "_resume"}
 
     def _keep(self, model: Model, results: list[Result]) -> None:
         """Turn results into fitted attributes. Objectives of several targets add up: one-vs-rest is one sum."""
         self._keep_parameters(model, [result.parameters for result in results])
-        longest = max(result.n_iter for result in results)
-        padded = [np.pad(r.history, (0, longest - r.n_iter), mode="edge") for r in results]
+        self.n_iter_ = max(result.n_iter for result in results)
+        padded = [np.pad(r.history, (0, self.n_iter_ - r.n_iter), mode="edge") for r in results]
         self.history_ = np.sum(padded, axis=0)
         self.objective_ = float(self.history_[-1])
-        self.n_iter_ = longest
-        if not all(result.converged for result in results):
-            h = max((r.history for r in results if not r.converged), key=len)
-            rate = (
-                f"; the last one lowered the objective by {(h[-2] - h[-1]) / abs(h[-2]):.1e} of it"
-                if len(h) > 1
-                else ""
+
+    def _warn(self, results: list[Result]) -> None:
+        if results[-1].interrupted:
+            warnings.warn(
+                f"Training was interrupted after {results[-1].n_iter} epoch(s); the model learned so far was kept.",
+                UserWarning,
+                stacklevel=4,
             )
+        elif not all(result.converged for result in results):
+            h = max((r.history for r in results if not r.converged), key=len)
+            rate = f"; the last lowered the objective by {(h[-2] - h[-1]) / abs(h[-2]):.1e} of it" if len(h) > 1 else ""
             warnings.warn(
                 f"Not converged after max_iter={self.max_iter} epochs{rate}, more than tol={self.tol:g}. Raise "
                 "max_iter for a lower objective, raise tol to stop earlier in silence, or raise beta; features of very "
@@ -151,6 +252,29 @@ class PolynomialModel(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def _partial_fit_targets(self, X, targets: list[np.ndarray], sample_weight) -> None:
+        """One stochastic pass over a batch of rows; the first batch sets the start and the sizes of steps."""
+        loss, model = as_loss(self.loss), self._model()
+        sample_weight = self._checked_weights(X, sample_weight)
+        _check_features(X)
+        design = Design(X)
+        states = getattr(self, "_stream", None)
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=len(targets))
+        solvers = [SGD(seed=int(seed), batch_size=self.batch_size) for seed in seeds]
+        problems = [Problem.with_target(design, model, loss, y, sample_weight, self.alpha, self.beta) for y in targets]
+        if states is None:
+            lams = self._given_lambdas(model)
+            states = [
+                solver.init_state(p, initial_parameters(p, np.random.RandomState(seed), self.init_scale, lams))
+                for solver, p, seed in zip(solvers, problems, seeds, strict=True)
+            ]
+        for solver, problem, state in zip(solvers, problems, states, strict=True):
+            solver.stream(problem, state)
+        self._stream, self.solver_ = states, "sgd"
+        self._keep_parameters(model, [state.parameters for state in states])
+        self.n_iter_ = getattr(self, "n_iter_", 0) + 1
+        self.n_samples_seen_ = getattr(self, "n_samples_seen_", 0) + X.shape[0]
 
     def _keep_parameters(self, model: Model, parameters: list[Parameters]) -> None:
         self._fitted_model = model
@@ -197,7 +321,8 @@ class PolynomialModel(BaseEstimator):
         model, parameters = converted(self._fitted_model, self._parameters, method)
         other.set_params(method=method, n_components=model.groups[0].n_bases, init_lambdas="ones", fit_lambdas=False)
         for name in ("objective_", "history_"):
-            vars(other).pop(name, None)
+            if hasattr(other, name):
+                delattr(other, name)
         other._keep_parameters(model, parameters)
         return other
 
@@ -214,6 +339,46 @@ class PolynomialModel(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+class _CallbackTask:
+    """scikit-learn's callbacks around a fit, where this scikit-learn has them."""
+
+    def __init__(self, estimator, X, y, n_targets: int):
+        self.estimator, self.X, self.y, self.n_targets = estimator, X, y, n_targets
+        self.context = None
+        if hasattr(estimator, "_skl_callbacks"):
+            n_subtasks = estimator.max_iter if n_targets == 1 else n_targets
+            self.context = estimator._init_callback_context(max_subtasks=n_subtasks)
+            self.context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
+
+    def hooks(self, model: Model, index: int) -> list[Hook]:
+        if self.context is None:
+            return []
+        context = self.context
+        if self.n_targets > 1:
+            context = context.subcontext(task_name="class against the rest", max_subtasks=self.estimator.max_iter)
+
+        def attributes(parameters: Parameters) -> dict[str, Any] | None:
+            """What makes a fitted estimator of the current epoch, once all targets have parameters."""
+            if self.n_targets > 1:
+                return None
+            fitted = copy.copy(self.estimator)
+            fitted._keep_parameters(model, [parameters.copy()])
+            return {name: value for name, value in vars(fitted).items() if name.endswith("_") or name in PRIVATE}
+
+        return [Callbacks(context, self.estimator, self.X, self.y, attributes)]
+
+    def end(self) -> None:
+        if self.context is not None:
+            self.context.call_on_fit_task_end(estimator=self.estimator, X=self.X, y=self.y)
+
+
+def _check_features(X) -> None:
+    _check_range(
+        "X", X.data if hasattr(X, "indptr") else X, LARGEST[X.dtype.name],
+        "Scale the features first, for instance with sklearn.preprocessing.StandardScaler or MaxAbsScaler.",
+    )  # fmt: skip
 
 
 def _check_range(name: str, values: np.ndarray, limit: float, remedy: str) -> None:
@@ -234,11 +399,23 @@ def _stacked_components(model: Model, parameters: Parameters) -> np.ndarray:
     return np.concatenate(padded).transpose(1, 0, 2)
 
 
+def _streams(estimator) -> bool:
+    if estimator.solver != "sgd":
+        raise AttributeError(f"partial_fit needs solver='sgd', got solver={estimator.solver!r}.")
+    return True
+
+
+def _one_vs_rest(codes: np.ndarray, n_classes: int, dtype) -> list[np.ndarray]:
+    positive = [1] if n_classes == 2 else range(n_classes)
+    return [np.where(codes == c, 1.0, -1.0).astype(dtype) for c in positive]
+
+
 class Regressor(RegressorMixin, PolynomialModel):
     _parameter_constraints = PolynomialModel._parameter_constraints | {
         "loss": [StrOptions(set(REGRESSION_LOSSES)), HasMethods(["value", "derivative"])]
     }
 
+    @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Fit the model.
@@ -259,7 +436,36 @@ class Regressor(RegressorMixin, PolynomialModel):
         X, y = validate_data(self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
         _check_range("y", y, LARGEST[X.dtype.name], "Scale the targets, for instance to unit variance.")
-        self._fit_targets(X, [y.astype(X.dtype)], sample_weight)
+        self._fit_targets(X, y, [y.astype(X.dtype)], sample_weight)
+        return self
+
+    @available_if(_streams)
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, sample_weight=None):
+        """Learn from one more batch of rows (``solver="sgd"``), for streams and for data larger than memory.
+
+        The first batch sets the start and the size of the steps, so let it be representative: a few thousand rows.
+        Features that have not occurred yet keep their small random factors until they do.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The number of features must be that of the first batch.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : object
+        """
+        self._validate_options()
+        X, y = validate_data(
+            self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True,
+            reset=not hasattr(self, "_stream"),
+        )  # fmt: skip
+        y = np.asarray(y, dtype=np.float64)
+        _check_range("y", y, LARGEST[X.dtype.name], "Scale the targets, for instance to unit variance.")
+        self._partial_fit_targets(X, [y.astype(X.dtype)], sample_weight)
         return self
 
     def predict(self, X):
@@ -289,6 +495,7 @@ class Classifier(ClassifierMixin, PolynomialModel):
         "loss": [StrOptions(set(CLASSIFICATION_LOSSES)), HasMethods(["value", "derivative"])]
     }
 
+    @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Fit the model; more than two classes are learned one against the rest.
@@ -316,8 +523,43 @@ class Classifier(ClassifierMixin, PolynomialModel):
                 f"{type(self).__name__} needs samples of at least 2 classes; the data has one class: "
                 f"{str(self.classes_[0])!r}."
             )
-        positive = [1] if n_classes == 2 else range(n_classes)
-        self._fit_targets(X, [np.where(codes == c, 1.0, -1.0).astype(X.dtype) for c in positive], sample_weight)
+        self._fit_targets(X, y, _one_vs_rest(codes, n_classes, X.dtype), sample_weight)
+        return self
+
+    @available_if(_streams)
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from one more batch of rows (``solver="sgd"``), for streams and for data larger than memory.
+
+        The first batch sets the start and the size of the steps, so let it be representative: a few thousand rows.
+        Features that have not occurred yet keep their small random factors until they do.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The number of features must be that of the first batch.
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), default=None
+            All classes; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : object
+        """
+        self._validate_options()
+        first = not hasattr(self, "_stream")
+        X, y = validate_data(self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], reset=first)
+        check_classification_targets(y)
+        if first:
+            if classes is None:
+                raise ValueError("The first call of partial_fit needs classes=, the labels of all classes.")
+            self.classes_ = np.unique(classes)
+        codes = np.searchsorted(self.classes_, y)
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y has the label {str(unknown[0])!r}, which is not among the classes of the first call.")
+        self._partial_fit_targets(X, _one_vs_rest(codes, len(self.classes_), X.dtype), sample_weight)
         return self
 
     def decision_function(self, X):

@@ -49,14 +49,30 @@ _BODY = """{summary}
     init_scale : float, default={init_scale}
         Size of the random initial interactions: their root mean square over the training data, in units of that of
         the residuals of the best constant. It does not depend on the units of X and y.
-    solver : {{"cd"}}, default="cd"
-        Coordinate descent: no learning rate, and the objective never increases.
+    solver : {{"auto", "cd", "lbfgs", "sgd"}}, default="auto"
+        Coordinate descent (no learning rate, the objective never increases), L-BFGS (every combination, an epoch is
+        one iteration), or stochastic steps (for very large data and streams). "auto" is coordinate descent wherever
+        it works: everywhere but for direct polynomial networks, which get L-BFGS. `solver_` says which it was.
+    batch_size : int or "auto", default="auto"
+        Rows in a stochastic step.
     max_iter : int, default={max_iter}
         Most epochs, that is, passes over all parameters.
     tol : float, default={tol}
         Stop when an epoch lowers the objective by less than this fraction of it.
+    early_stopping : bool, default=False
+        Hold out `validation_fraction` of the rows, stop when the loss on them has not fallen for `n_iter_no_change`
+        epochs, and keep the parameters that were best there.
+    validation_fraction : float, default=0.1
+    n_iter_no_change : int, default=5
+    checkpoint : str or path, default=None
+        A file to which the state of training is written every `checkpoint_interval` epochs. If it exists when `fit`
+        starts, training goes on from it; when training is complete, it is deleted.
+    checkpoint_interval : int, default=10
     warm_start : bool, default=False
-        Start from the parameters of the previous `fit`.
+        Start from the parameters of the previous `fit`. On the same data, training goes on as if it had not stopped
+        (with "cd" and "sgd" bit for bit).
+    n_jobs : int, default=None
+        Threads for L-BFGS. None is 1, -1 is all processors. Results do not depend on it.
     random_state : int, RandomState or None, default=None
         Seed of the initial bases.
     verbose : int, default=0
@@ -82,6 +98,10 @@ _BODY = """{summary}
         The objective after each epoch.
     n_iter_ : int
         Number of epochs.
+    solver_ : str
+        The solver that was used.
+    validation_losses_ : ndarray of shape (n_iter_,)
+        The mean loss on the held-out rows after each epoch, with early stopping.
     n_features_in_ : int
         Number of features seen in `fit`.
 {more_attributes}
@@ -128,7 +148,9 @@ def documented(cls: type) -> type:
         },
         summary=_SUMMARY[family].format(task=task),
         losses=losses,
-        method_note="" if family == "FactorizationMachine" else " (coordinate descent serves lifted ones alone)",
+        method_note=""
+        if family == "FactorizationMachine"
+        else " (direct ones are trained by L-BFGS or stochastic steps)",
         classes_note=" The arrays\n        have a leading axis of length 1 (two classes) or n_classes."
         if classifier
         else "",

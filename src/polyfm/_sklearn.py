@@ -1,7 +1,26 @@
-"""Every import of a name that scikit-learn keeps private, in one place."""
+"""Every import of a name that scikit-learn keeps private or has not always had, in one place."""
 
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
-__all__ = ["HasMethods", "Interval", "StrOptions", "check_sample_weight", "fit_context"]
+try:  # callbacks came with scikit-learn 1.9
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing, where scikit-learn has no callbacks."""
+
+    def with_callbacks(method):  # type: ignore[misc]
+        return method
+
+
+__all__ = [
+    "CallbackSupportMixin",
+    "HasMethods",
+    "Interval",
+    "StrOptions",
+    "check_sample_weight",
+    "fit_context",
+    "with_callbacks",
+]

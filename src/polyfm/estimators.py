@@ -23,10 +23,17 @@ class FactorizationMachineRegressor(Regressor):
         init_lambdas="ones",
         fit_lambdas=False,
         init_scale=0.1,
-        solver="cd",
+        solver="auto",
+        batch_size="auto",
         max_iter=200,
         tol=1e-3,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=5,
+        checkpoint=None,
+        checkpoint_interval=10,
         warm_start=False,
+        n_jobs=None,
         random_state=None,
         verbose=0,
     ):
@@ -43,9 +50,16 @@ class FactorizationMachineRegressor(Regressor):
         self.fit_lambdas = fit_lambdas
         self.init_scale = init_scale
         self.solver = solver
+        self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.checkpoint = checkpoint
+        self.checkpoint_interval = checkpoint_interval
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -69,10 +83,17 @@ class FactorizationMachineClassifier(Classifier):
         init_lambdas="ones",
         fit_lambdas=False,
         init_scale=0.1,
-        solver="cd",
+        solver="auto",
+        batch_size="auto",
         max_iter=200,
         tol=1e-3,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=5,
+        checkpoint=None,
+        checkpoint_interval=10,
         warm_start=False,
+        n_jobs=None,
         random_state=None,
         verbose=0,
     ):
@@ -89,9 +110,16 @@ class FactorizationMachineClassifier(Classifier):
         self.fit_lambdas = fit_lambdas
         self.init_scale = init_scale
         self.solver = solver
+        self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.checkpoint = checkpoint
+        self.checkpoint_interval = checkpoint_interval
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -115,10 +143,17 @@ class PolynomialNetworkRegressor(Regressor):
         init_lambdas="ones",
         fit_lambdas=False,
         init_scale=0.1,
-        solver="cd",
+        solver="auto",
+        batch_size="auto",
         max_iter=200,
         tol=1e-3,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=5,
+        checkpoint=None,
+        checkpoint_interval=10,
         warm_start=False,
+        n_jobs=None,
         random_state=None,
         verbose=0,
     ):
@@ -135,9 +170,16 @@ class PolynomialNetworkRegressor(Regressor):
         self.fit_lambdas = fit_lambdas
         self.init_scale = init_scale
         self.solver = solver
+        self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.checkpoint = checkpoint
+        self.checkpoint_interval = checkpoint_interval
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -161,10 +203,17 @@ class PolynomialNetworkClassifier(Classifier):
         init_lambdas="ones",
         fit_lambdas=False,
         init_scale=0.1,
-        solver="cd",
+        solver="auto",
+        batch_size="auto",
         max_iter=200,
         tol=1e-3,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=5,
+        checkpoint=None,
+        checkpoint_interval=10,
         warm_start=False,
+        n_jobs=None,
         random_state=None,
         verbose=0,
     ):
@@ -181,8 +230,15 @@ class PolynomialNetworkClassifier(Classifier):
         self.fit_lambdas = fit_lambdas
         self.init_scale = init_scale
         self.solver = solver
+        self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.checkpoint = checkpoint
+        self.checkpoint_interval = checkpoint_interval
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

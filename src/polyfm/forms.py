@@ -22,7 +22,8 @@ Row ``S[i]`` holds what sample i needs in one cache line: the prediction in colu
 Prediction and gradients walk along rows with all bases at hand, vectorised over the bases s:
 
 - ``absorb(A, T, j, x)`` adds feature j to the working space A (slots x bases), with the factors T[j, t, s],
-- ``total(A, s)`` is then the value of basis s.
+- ``total(A, s)`` is then the value of basis s,
+- ``emit(A, T, G, c, j, x)`` adds c_s times the derivative by T[j, t, s] to G[j, t, s].
 
 The degree is the length of a tuple, so that numba knows it when it compiles and unrolls the loops over it.
 """
@@ -94,6 +95,14 @@ class DirectAnova(NamedTuple):
     def total(self, A, s):
         return A[len(self.orders) - 1, s]
 
+    def emit(self, A, T, G, c, j, x):
+        for s in range(A.shape[1]):
+            p = x * T[j, 0, s]
+            b = 1.0
+            for o in range(len(self.orders) - 1):
+                b = A[o, s] - p * b
+            G[j, 0, s] += c[s] * x * b
+
 
 @compiled
 class DirectHomogeneous(NamedTuple):
@@ -110,6 +119,13 @@ class DirectHomogeneous(NamedTuple):
         for _ in range(len(self.orders)):
             power *= A[0, s]
         return power
+
+    def emit(self, A, T, G, c, j, x):
+        for s in range(A.shape[1]):
+            power = x * len(self.orders)
+            for _ in range(len(self.orders) - 1):
+                power *= A[0, s]
+            G[j, 0, s] += c[s] * power
 
 
 @compiled
@@ -151,6 +167,15 @@ class LiftedHomogeneous(NamedTuple):
         for t in range(len(self.orders)):
             product *= A[t, s]
         return product
+
+    def emit(self, A, T, G, c, j, x):
+        m = len(self.orders)
+        for t in range(m):
+            for s in range(A.shape[1]):
+                xi = x
+                for o in range(t + 1, t + m):
+                    xi *= A[o if o < m else o - m, s]
+                G[j, t, s] += c[s] * xi
 
 
 @inline
@@ -238,3 +263,18 @@ class LiftedAnova(NamedTuple):
 
     def total(self, A, s):
         return A[(1 << len(self.orders)) - 2, s]
+
+    def emit(self, A, T, G, c, j, x):
+        m = len(self.orders)
+        everything = (1 << (m - 1)) - 1
+        for t in range(m):
+            for left in range(1 << (m - 1)):
+                rest = _spread(everything ^ left, t)
+                for s in range(A.shape[1]):
+                    term = x * c[s]
+                    size = 0.0
+                    for o in range(m - 1):
+                        if left >> o & 1:
+                            size += 1.0
+                            term *= -size * x * T[j, o if o < t else o + 1, s]
+                    G[j, t, s] += term * A[rest - 1, s] if rest else term

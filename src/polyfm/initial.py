@@ -45,9 +45,7 @@ def initial_parameters(problem: Problem, random_state, init_scale: float, init_l
     d, dtype = design.shape[1], design.dtype
     rng = np.random.RandomState(random_state) if isinstance(random_state, int) else random_state
     intercept = best_constant(problem) if model.fit_intercept else 0.0
-    constant = np.full(problem.y.shape, intercept) - (0.0 if problem.offset is None else problem.offset)
-    # A constant that fits all leaves nothing to learn; start near zero rather than on the saddle at zero itself.
-    target = _residual_rms(problem, constant) or 1e-6 * max(abs(intercept), 1.0)
+    target = null_scale(problem, intercept)
 
     factors, lambdas, given = [], [], 0
     for group in model.groups:
@@ -63,10 +61,15 @@ def initial_parameters(problem: Problem, random_state, init_scale: float, init_l
     return Parameters(tuple(factors), tuple(lambdas), np.zeros(d, dtype=dtype), np.array([intercept], dtype=dtype))
 
 
-def _residual_rms(problem: Problem, f: np.ndarray) -> float:
-    """Root mean square of l'(y, f) / mu: for the squared loss the residual's, for others the step that they ask for."""
+def null_scale(problem: Problem, constant: float | None = None) -> float:
+    """Root mean square of l'(y, c) / mu at the best constant c: for the squared loss that of the residuals, for others
+    that of the steps which they ask for. It is the size of what is left to learn."""
+    if constant is None:
+        constant = best_constant(problem) if problem.model.fit_intercept else 0.0
+    f = np.full(problem.y.shape, constant) - (0.0 if problem.offset is None else problem.offset)
     slopes = _rows.slopes(problem.loss, problem.target, f) / problem.loss.curvature
-    return float(np.sqrt(np.average(np.square(slopes), weights=problem.weight)))
+    # A constant that fits all leaves nothing to learn; start near zero rather than on the saddle at zero itself.
+    return float(np.sqrt(np.average(np.square(slopes), weights=problem.weight))) or 1e-6 * max(abs(constant), 1.0)
 
 
 def _scale(problem: Problem, group, P, lams, target: float) -> float:

@@ -99,24 +99,24 @@ class Model:
         return f
 
 
-def _workspace(group: Group, P: np.ndarray, dtype) -> tuple[np.ndarray, np.ndarray]:
-    """The factors with the bases last, and the working space of one row."""
+def workspace(group: Group, P: np.ndarray, dtype, rows: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """The factors with the bases last, and working space for a number of rows."""
     T = np.ascontiguousarray(P.transpose(2, 1, 0), dtype=dtype)
-    return T, np.empty((group.n_slots, P.shape[0]), dtype=dtype)
+    return T, np.empty((rows, group.n_slots, P.shape[0]), dtype=dtype)
 
 
 def add_expansion(group: Group, P: np.ndarray, lams: np.ndarray, design: Design, f: np.ndarray) -> None:
     """f += sum_s lambda_s K(p_s, x_i)."""
-    T, A = _workspace(group, P, design.dtype)
+    T, A = workspace(group, P, design.dtype)
     lams = np.asarray(lams * group.scale, dtype=design.dtype)
-    _rows.add_expansion(group.form, *design.rows, group.n_dummies, T, lams, A, 0, design.shape[0], f)
+    _rows.add_expansion(group.form, *design.rows, group.n_dummies, T, lams, A[0], 0, design.shape[0], f)
 
 
 def expand(group: Group, P: np.ndarray, design: Design) -> np.ndarray:
     """K(p_s, x_i) as an array (samples, bases)."""
-    T, A = _workspace(group, P, design.dtype)
+    T, A = workspace(group, P, design.dtype)
     out = np.empty((design.shape[0], P.shape[0]), dtype=design.dtype)
-    _rows.expand(group.form, *design.rows, group.n_dummies, T, A, 0, design.shape[0], out)
+    _rows.expand(group.form, *design.rows, group.n_dummies, T, A[0], 0, design.shape[0], out)
     return out if group.scale == 1 else out * np.asarray(group.scale, dtype=design.dtype)
 
 

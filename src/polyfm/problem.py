@@ -1,13 +1,14 @@
 """Problem: data, loss, model and penalties; the objective over the parameters. It knows no solver."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
-from polyfm import _rows
+from polyfm import _gradient, _rows
 from polyfm.design import Design
 from polyfm.losses import Loss, Squared
-from polyfm.model import Model, Parameters
+from polyfm.model import Model, Parameters, workspace
 
 
 @dataclass(frozen=True)
@@ -64,3 +65,59 @@ class Problem:
 
     def objective(self, parameters: Parameters) -> float:
         return self.total_loss(self.predict(parameters)) + self.penalty(parameters)
+
+    def value_and_gradient(self, parameters: Parameters, n_threads: int = 1) -> tuple[float, Parameters]:
+        """The objective and its gradient by all parameters, lambda included, in one pass over the rows.
+
+        Costs O(degree * bases * nnz). Rows are taken in blocks whose number does not depend on `n_threads`, and
+        their sums are added in order, so that neither does the result.
+        """
+        n = self.design.shape[0]
+        parts = [self._parts(parameters) for _ in range(self._n_parts(parameters))]
+        bounds = np.linspace(0, n, len(parts) + 1).astype(np.int64)
+
+        def run(part: int) -> tuple[float, float]:
+            blocks, gw = parts[part]
+            return _gradient.value_and_gradient(
+                blocks, self.loss, *self.design.rows, self.target, self.weight, self.offset, parameters.coef,
+                parameters.intercept[0], bounds[part], bounds[part + 1], gw,
+            )  # fmt: skip
+
+        if n_threads == 1:
+            sums = [run(part) for part in range(len(parts))]
+        else:
+            with ThreadPoolExecutor(n_threads) as pool:
+                sums = list(pool.map(run, range(len(parts))))
+        value = sum(v for v, _ in sums) + self.penalty(parameters)
+        factors, lambdas = [], []
+        for g, (group, P, lams) in enumerate(
+            zip(self.model.groups, parameters.factors, parameters.lambdas, strict=True)
+        ):
+            G = sum(blocks[g].G for blocks, _ in parts).transpose(2, 1, 0)
+            norms = np.sum(np.square(P, dtype=np.float64), axis=(1, 2))
+            factors.append(G + group.penalties(self.beta, lams)[:, None, None] * P)
+            slopes = sum(blocks[g].g for blocks, _ in parts) * group.scale
+            lambdas.append(slopes + self.beta * np.sign(lams) * norms if group.method == "direct" else slopes)
+        coef = sum(gw for _, gw in parts) + self.alpha * parameters.coef
+        intercept = np.array([sum(gb for _, gb in sums)])
+        return value, Parameters(tuple(factors), tuple(lambdas), coef, intercept)
+
+    def _n_parts(self, parameters: Parameters) -> int:
+        """Blocks of rows: enough for a few threads, unless a gradient for each would take more memory than X."""
+        n_parameters = sum(P.size for P in parameters.factors)
+        return max(1, min(4, self.design.shape[0] // 1000, 2**27 // max(n_parameters, 1)))
+
+    def _parts(self, parameters: Parameters):
+        # Sums run in double precision whatever the data are: they are where single precision would be lost.
+        return self.blocks(parameters, _gradient.TILE, np.float64), np.zeros(self.design.shape[1])
+
+    def blocks(self, parameters: Parameters, tile: int, gradient_dtype) -> tuple[_gradient.Block, ...]:
+        """The groups of bases as loops over rows want them, with room for a gradient."""
+        dtype = self.design.dtype
+        blocks = []
+        for group, P, lams in zip(self.model.groups, parameters.factors, parameters.lambdas, strict=True):
+            T, A = workspace(group, P, dtype, tile)
+            weights = np.asarray(lams * group.scale, dtype=dtype)
+            G, g = np.zeros(T.shape, dtype=gradient_dtype), np.zeros(weights.shape, dtype=gradient_dtype)
+            blocks.append(_gradient.Block(group.form, group.n_dummies, T, weights, A, np.empty_like(weights), G, g))
+        return tuple(blocks)

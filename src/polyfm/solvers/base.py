@@ -1,6 +1,8 @@
-"""What all solvers share: the protocol, and the one loop that runs them."""
+"""What all solvers share: the protocol, and the monitor that watches, prints, stops and keeps the history."""
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,6 +17,8 @@ class Result(NamedTuple):
     parameters: Parameters
     history: np.ndarray  # the objective after each epoch
     converged: bool
+    interrupted: bool
+    extra: dict[str, np.ndarray]  # what the solver needs beside the parameters to go on as if it had never stopped
 
     @property
     def n_iter(self) -> int:
@@ -22,46 +26,92 @@ class Result(NamedTuple):
 
 
 class Solver(Protocol):
-    """A solver owns its state; `update` improves it by one epoch and returns the objective."""
+    """A solver improves a state, which has `parameters`, and calls the monitor after each epoch until it says stop."""
 
-    def init_state(self, problem: Problem, parameters: Parameters) -> Any: ...
+    window: int  # epochs over which progress is judged: 1 where every epoch is a full pass over the parameters
 
-    def update(self, problem: Problem, state: Any) -> float: ...
+    def init_state(self, problem: Problem, parameters: Parameters, extra: dict[str, np.ndarray] | None = None) -> Any:
+        """A state that starts from the parameters, or goes on exactly where `extra` was taken."""
+        ...
 
-    def parameters(self, state: Any) -> Parameters: ...
+    def minimise(self, problem: Problem, state: Any, monitor: "Monitor") -> None: ...
+
+    def extra(self, state: Any) -> dict[str, np.ndarray]: ...
 
 
-def run(solver: Solver, problem: Problem, start: Parameters, *, max_iter: int, tol: float, verbose: int) -> Result:
-    """Run epochs until one lowers the objective by less than the fraction `tol` of it, or `max_iter` have passed.
+Hook = Callable[["Monitor", Any], bool]  # called after each epoch with the state; True asks to stop
 
-    The criterion is relative, so that it means the same in any units of X and y.
+
+@dataclass
+class Monitor:
+    """Called by a solver after each epoch with the objective and its state; says whether to stop.
+
+    Training has converged when `window` epochs lower the objective by less than the fraction `tol` of it. The
+    criterion is relative, so that it means the same in any units of X and y.
     """
-    before = problem.objective(start)
-    if not np.isfinite(before):
+
+    first: float  # the objective at the start
+    max_iter: int
+    tol: float
+    window: int = 1
+    verbose: int = 0
+    hooks: tuple[Hook, ...] = ()
+    history: list[float] = field(default_factory=list)
+    converged: bool = False
+    note: str = ""  # what a hook wants printed, such as a validation score
+    began: float = field(default_factory=time.perf_counter)
+
+    def __call__(self, objective: float, state: Any) -> bool:
+        if not np.isfinite(objective):
+            raise FloatingPointError(
+                f"The objective became {objective} in epoch {len(self.history) + 1}: values overflow. Scale the "
+                "features, or raise beta and alpha."
+            )
+        before = self.history[-1] if self.history else self.first
+        self.history.append(float(objective))
+        stop = [hook(self, state) for hook in self.hooks]
+        if self.verbose:
+            change = (objective - before) / abs(before) if before else 0.0
+            print(
+                f"epoch {len(self.history):4d}   objective {objective:.8g}   change {change:+.2e}   "
+                f"{time.perf_counter() - self.began:.2f} s{self.note}",
+                flush=True,
+            )
+        path = [self.first, *self.history]
+        earlier = path[-self.window - 1] if len(path) > self.window else np.inf
+        self.converged = bool(earlier - objective <= self.tol * abs(earlier) or objective <= NEGLIGIBLE * self.first)
+        if any(stop):
+            self.converged = True  # somebody is content with what there is
+        return self.converged or len(self.history) >= self.max_iter
+
+
+def run(
+    solver: Solver,
+    problem: Problem,
+    start: Parameters,
+    *,
+    max_iter: int,
+    tol: float,
+    verbose: int = 0,
+    hooks: tuple[Hook, ...] = (),
+    extra: dict[str, np.ndarray] | None = None,
+    history: list[float] | None = None,
+) -> Result:
+    """Train from `start`; Ctrl-C ends it with what has been learned so far."""
+    first = problem.objective(start)
+    if not np.isfinite(first):
         raise ValueError(
             "The objective is not finite at the start: the targets or features are too large for "
             f"{problem.design.dtype}. Scale them first, for instance with sklearn.preprocessing.StandardScaler."
         )
-    first = before
-    state = solver.init_state(problem, start)
-    history: list[float] = []
-    began = time.perf_counter()
-    converged = False
-    while len(history) < max_iter and not converged:
-        objective = solver.update(problem, state)
-        if not np.isfinite(objective):
-            raise FloatingPointError(
-                f"The objective became {objective} in epoch {len(history) + 1}: values overflow "
-                f"{problem.design.dtype}. Scale the features, or raise beta and alpha."
-            )
-        history.append(objective)
-        converged = before - objective <= tol * abs(before) or objective <= NEGLIGIBLE * first
-        if verbose:
-            change = (objective - before) / abs(before) if before else 0.0
-            print(
-                f"epoch {len(history):4d}   objective {objective:.8g}   change {change:+.2e}   "
-                f"{time.perf_counter() - began:.2f} s",
-                flush=True,
-            )
-        before = objective
-    return Result(solver.parameters(state), np.array(history), converged)
+    monitor = Monitor(first, max_iter, tol, solver.window, verbose, hooks, list(history or []))
+    state = solver.init_state(problem, start, extra)
+    interrupted = False
+    try:
+        if len(monitor.history) < max_iter:
+            solver.minimise(problem, state, monitor)
+    except KeyboardInterrupt:
+        interrupted = True
+        if not monitor.history:
+            monitor.history.append(problem.objective(state.parameters))
+    return Result(state.parameters, np.array(monitor.history), monitor.converged, interrupted, solver.extra(state))

@@ -8,6 +8,7 @@ from polyfm import _columns, _rows
 from polyfm.forms import Linear
 from polyfm.model import Group, Parameters, expand
 from polyfm.problem import Problem
+from polyfm.solvers.base import Monitor
 
 LAMBDA_CYCLES = 10  # at most, an epoch; after the first epoch one or two suffice
 
@@ -21,16 +22,24 @@ class State:
 @dataclass(frozen=True)
 class CoordinateDescent:
     fit_lambdas: bool = False
+    window: int = 1
 
-    def init_state(self, problem: Problem, parameters: Parameters) -> State:
+    def init_state(self, problem: Problem, parameters: Parameters, extra: dict[str, np.ndarray] | None = None) -> State:
         width = 1 + max((group.n_cached for group in problem.model.groups), default=0)
         # Sparse columns gather samples: what one needs lies in one cache line. Dense columns stream through all.
         n = problem.design.shape[0]
         shape = (n, width) if problem.design.is_sparse else (width, n)
         S = np.zeros(shape, dtype=problem.design.dtype)
         S = S if problem.design.is_sparse else S.T
-        S[:, 0] = problem.predict(parameters)
+        S[:, 0] = extra["f"] if extra else problem.predict(parameters)
         return State(parameters.copy(), S)
+
+    def extra(self, state: State) -> dict[str, np.ndarray]:
+        return {"f": state.S[:, 0].copy()}
+
+    def minimise(self, problem: Problem, state: State, monitor: Monitor) -> None:
+        while not monitor(self.update(problem, state), state):
+            pass
 
     def update(self, problem: Problem, state: State) -> float:
         parameters, S = state.parameters, state.S
@@ -45,15 +54,12 @@ class CoordinateDescent:
             self._sweep(problem, Linear(), S, parameters.coef[None, None, :], one, one * problem.alpha)
         for group, P, lams in zip(problem.model.groups, parameters.factors, parameters.lambdas, strict=True):
             if self.fit_lambdas:
-                _descend_lambdas(problem, group, P, lams, f)
+                descend_lambdas(problem, group, P, lams, f)
             penalties = group.penalties(problem.beta, lams).astype(f.dtype)
             self._sweep(problem, group.form, S, P, lams * np.asarray(group.scale, dtype=f.dtype), penalties)
         if self._drifts(problem):
             f[:] = problem.predict(parameters)
         return problem.total_loss(f) + problem.penalty(parameters)
-
-    def parameters(self, state: State) -> Parameters:
-        return state.parameters
 
     @staticmethod
     def _drifts(problem: Problem) -> bool:
@@ -72,7 +78,7 @@ class CoordinateDescent:
         )  # fmt: skip
 
 
-def _descend_lambdas(problem: Problem, group: Group, P: np.ndarray, lams: np.ndarray, f: np.ndarray) -> None:
+def descend_lambdas(problem: Problem, group: Group, P: np.ndarray, lams: np.ndarray, f: np.ndarray) -> None:
     """Minimise over lambda with P fixed: a lasso in theta_s = lambda_s |p_s|^2 (section 7), by soft-thresholding.
 
     Each K(p_s, .) is computed when its turn comes, so that memory stays O(samples).

@@ -1,0 +1,195 @@
+"""Models out and in: a file format that is safe to load from a stranger, because it holds numbers and words alone."""
+
+import math
+import os
+from typing import Any
+
+from polyfm.io import container
+from polyfm.io.files import ModelFileError, Path
+from polyfm.io.records import ESTIMATORS, Reader, UnstorableError, Writer, from_record, to_record
+
+__all__ = ["ModelFileError", "load_model", "model_info", "save_model"]
+
+
+def save_model(estimator, path: Path) -> None:
+    """Save a fitted estimator, or a pipeline that ends with one, to a file.
+
+    The file is a zip archive of a JSON header, .npy arrays and their SHA-256 sums (no pickle, no code). It is written
+    whole or not at all, and the same model gives the same bytes. Pipelines may hold `TableEncoder`, `StandardScaler`,
+    `MaxAbsScaler` and `MinMaxScaler` beside polyfm's estimators.
+
+    What is not stored loads as a default and is noted (see `model_info`): a `RandomState` instance becomes
+    ``random_state=None``; of a loss of your own, the name and the numbers are stored, but not the code. Such a model
+    predicts when loaded, and says what to do when it is fitted.
+
+    Parameters
+    ----------
+    estimator : object
+        Fitted.
+    path : str or path-like
+        Replaced if it exists.
+
+    Raises
+    ------
+    ModelFileError
+        If the object cannot be stored, or the file cannot be written.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn.datasets import load_diabetes
+    >>> from polyfm import FactorizationMachineRegressor
+    >>> from polyfm.modelfile import load_model, save_model
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = FactorizationMachineRegressor(random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     save_model(model, os.path.join(directory, "diabetes.polyfm"))
+    ...     loaded = load_model(os.path.join(directory, "diabetes.polyfm"))
+    >>> bool((loaded.predict(X) == model.predict(X)).all())
+    True
+    """
+    from polyfm import __version__
+
+    writer = Writer()
+    try:
+        record = to_record(estimator, writer)
+    except UnstorableError as problem:
+        raise ModelFileError(f"{os.fspath(path)}: {type(estimator).__name__} cannot be saved: {problem}.") from problem
+    container.write(path, {"polyfm_version": __version__, "notes": writer.notes, "object": record}, writer.arrays)
+
+
+def load_model(path: Path) -> Any:
+    """Load what `save_model` has saved.
+
+    Loading runs no code from the file, and takes no more memory than a few times the size of the file. A file that is
+    cut short, altered, foreign or from a newer polyfm is refused.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    estimator : object
+        Fitted, with the same predictions, bit for bit.
+
+    Raises
+    ------
+    ModelFileError
+        With the file, what is wrong, and what to do.
+
+    Examples
+    --------
+    >>> from polyfm.modelfile import ModelFileError, load_model
+    >>> try:
+    ...     load_model("no-such-file.polyfm")
+    ... except ModelFileError as error:
+    ...     print(str(error)[:47])
+    no-such-file.polyfm: there is no such file. Che
+    """
+    header, arrays = container.read(path)
+    try:
+        return from_record(header["object"], Reader(arrays))
+    except _ODD as problem:
+        raise _strange(path, header, problem) from problem
+
+
+def model_info(path: Path) -> dict[str, Any]:
+    """What a model file holds, without loading its arrays.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    info : dict
+        ``class``, ``parameters``, ``degree``, ``degrees``, ``rank``, ``n_features``, ``n_classes`` (None for
+        regressors), ``objective`` (None where it was not kept), ``n_iter``, ``n_parameters``, ``dtype``, ``shapes`` of
+        the arrays, ``steps`` (the classes of a pipeline), ``notes``, ``format_version``, ``polyfm_version`` and
+        ``bytes``. Of a pipeline, all but the first few describe its last step.
+
+    Raises
+    ------
+    ModelFileError
+        As `load_model` does, except that damage within arrays is not noticed.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from polyfm import FactorizationMachineClassifier
+    >>> from polyfm.modelfile import model_info, save_model
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = FactorizationMachineClassifier(degree=3, n_components=4, random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     save_model(model, os.path.join(directory, "iris.polyfm"))
+    ...     info = model_info(os.path.join(directory, "iris.polyfm"))
+    >>> info["class"], info["degree"], info["rank"], info["n_features"], info["n_classes"]
+    ('FactorizationMachineClassifier', 3, 4, 4, 3)
+    """
+    header = container.read_header(path)
+    try:
+        return _described(path, header)
+    except _ODD as problem:
+        raise _strange(path, header, problem) from problem
+
+
+# What a header of unknown origin can cause; a sound one causes none of these.
+_ODD = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
+
+
+def _strange(path: Path, header: dict[str, Any], problem: Exception) -> ModelFileError:
+    from polyfm import __version__
+
+    written = str(header.get("polyfm_version"))[:40]
+    remedy = "Save it again, or ask whoever made it."
+    if written != __version__:
+        remedy = f"It says that polyfm {written} wrote it, and this is {__version__}: update polyfm if that is newer."
+    return ModelFileError(f"{os.fspath(path)}: holds what this polyfm does not understand ({problem}). {remedy}")
+
+
+def _described(path: Path, header: dict[str, Any]) -> dict[str, Any]:
+    record = header["object"]
+    info: dict[str, Any] = {"class": record["class"], "steps": None}
+    if record["class"] == "Pipeline":
+        steps = [step["object"] for step in record["steps"]]
+        info["steps"] = [step if isinstance(step, str) else step["class"] for step in steps]
+        record = steps[-1]
+    shapes = {name: tuple(entry["shape"]) for name, entry in header["arrays"].items()}
+    if isinstance(record, dict) and record["class"] in ESTIMATORS:
+        fitted, model = record["fitted"], record["model"]
+        names = [g[part]["array"] for g in model["groups"] for part in ("factors", "lambdas")]
+        names += [model["coef"]["array"], model["intercept"]["array"]]
+        info |= {
+            "parameters": {name: _plain(value) for name, value in record["parameters"].items()},
+            "degree": model["groups"][0]["degree"],
+            "degrees": [group["degree"] for group in model["groups"]],
+            "rank": model["groups"][0]["n_bases"],
+            "n_features": fitted["n_features_in_"],
+            "n_classes": _count(fitted["classes_"], shapes) if "classes_" in fitted else None,
+            "objective": fitted.get("objective_"),
+            "n_iter": fitted.get("n_iter_"),
+            "n_parameters": sum(math.prod(shapes[name]) for name in names),
+            "dtype": "float32" if header["arrays"][names[-2]]["dtype"].endswith("f4") else "float64",
+        }
+    return info | {
+        "shapes": shapes,
+        "notes": list(map(str, header["notes"])),
+        "format_version": header["format_version"],
+        "polyfm_version": str(header["polyfm_version"]),
+        "bytes": os.path.getsize(path),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A parameter for the eye."""
+    if not isinstance(value, dict):
+        return value
+    if "loss" in value:
+        return f"{value['loss']}({', '.join(f'{k}={v!r}' for k, v in value['numbers'].items())})"
+    return next((value[tag] for tag in ("list", "float", "dtype", "array", "strings") if tag in value), value)
+
+
+def _count(classes: dict[str, Any], shapes: dict[str, tuple[int, ...]]) -> int:
+    return classes["count"] if "strings" in classes else shapes[classes["array"]][0]
