@@ -118,7 +118,7 @@ def startup() -> None:
         "import time; t = time.perf_counter(); import sklearn.base, numba, scipy.sparse; a = time.perf_counter(); "
         "import polyfm, numpy as np; b = time.perf_counter(); X = np.random.RandomState(0).randn(100, 5); "
         "polyfm.FactorizationMachineRegressor(max_iter=2).fit(X, X[:, 0]); c = time.perf_counter(); "
-        "print(f'{a - t:.2f} s for scikit-learn and numba, {b - a:.2f} s more for polyfm, {c - b:.2f} s for a first fit')"
+        "print(f'{a - t:.2f} s for scikit-learn and numba, {b - a:.2f} s more for polyfm, {c - b:.2f} s to fit')"
     )
     print("\nStart-up of a new process")
     for label, cache in (("nothing cached", "0"), ("warming", "1"), ("cached", "1")):

@@ -4,6 +4,7 @@ POLYFM_DATA=DIR python benchmarks/lifted.py [movielens imdb cadata]
 """
 
 import sys
+import time
 
 import data
 import numpy as np
@@ -39,20 +40,13 @@ def cadata() -> None:
 
 def yardstick() -> None:
     """What this machine gives: one thread's matrix product and copy."""
-    import time
-
     A = np.random.RandomState(0).standard_normal((1000, 1000))
     a, b = np.zeros(2**25), np.ones(2**25)
-    best = [min(_timed(f) for _ in range(5)) for f in (lambda: A @ A, lambda: np.copyto(a, b))]
-    print(
-        f"\nyardstick: matrix product {2e-9 * 1000**3 / best[0]:.1f} GFlop/s, copy {2 * a.nbytes / 1e9 / best[1]:.1f} GB/s"
-    )
-    del time
+    product, copy = (min(timed(f) for _ in range(5)) for f in (lambda: A @ A, lambda: np.copyto(a, b)))
+    print(f"\nyardstick: product {2e-9 * 1000**3 / product:.1f} GFlop/s, copy {2e-9 * a.nbytes / copy:.1f} GB/s")
 
 
-def _timed(f) -> float:
-    import time
-
+def timed(f) -> float:
     began = time.perf_counter()
     f()
     return time.perf_counter() - began

@@ -263,7 +263,9 @@ def test_lambdas_are_kept_or_fitted_as_asked(small):
     assert_array_equal(keep.lambdas_, given)
     signs = FactorizationMachineRegressor(init_lambdas="random_signs", random_state=0).fit(X, y)
     assert set(signs.lambdas_) == {-1.0, 1.0}
-    fitted = FactorizationMachineRegressor(beta=0.01, init_lambdas="random_signs", fit_lambdas=True, random_state=0).fit(X, y)
+    fitted = FactorizationMachineRegressor(
+        beta=0.01, init_lambdas="random_signs", fit_lambdas=True, random_state=0
+    ).fit(X, y)
     assert len(set(np.abs(fitted.lambdas_))) > 2
 
 

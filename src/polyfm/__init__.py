@@ -8,14 +8,24 @@ from polyfm.estimators import (
     PolynomialNetworkClassifier,
     PolynomialNetworkRegressor,
 )
+from polyfm.estimators_cv import (
+    FactorizationMachineClassifierCV,
+    FactorizationMachineRegressorCV,
+    PolynomialNetworkClassifierCV,
+    PolynomialNetworkRegressorCV,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "FactorizationMachineClassifier",
+    "FactorizationMachineClassifierCV",
     "FactorizationMachineRegressor",
+    "FactorizationMachineRegressorCV",
     "PolynomialNetworkClassifier",
+    "PolynomialNetworkClassifierCV",
     "PolynomialNetworkRegressor",
+    "PolynomialNetworkRegressorCV",
     "direct_to_lifted",
     "kernels",
     "lifted_to_direct",

@@ -10,38 +10,31 @@ from typing import Any
 import joblib
 import numpy as np
 from joblib import effective_n_jobs
-from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polyfm._jit import source_stamp
 from polyfm._sklearn import (
     CallbackSupportMixin,
-    HasMethods,
     Interval,
     StrOptions,
     check_sample_weight,
-    fit_context,
-    with_callbacks,
 )
 from polyfm.conversion import converted
 from polyfm.design import Design
 from polyfm.initial import initial_parameters
-from polyfm.losses import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, Logistic, as_loss
+from polyfm.losses import as_loss
 from polyfm.model import Model, Parameters, build_model
 from polyfm.problem import Problem
 from polyfm.solvers import SGD, SOLVERS, Hook, Result, make_solver, run
-from polyfm.training import Callbacks, Checkpoint, EarlyStopping, read_checkpoint
+from polyfm.training import CallbackTask, Checkpoint, EarlyStopping, read_checkpoint
 
 LARGEST = {"float64": 1e100, "float32": 1e15}  # beyond these, squares of derivatives overflow
 COORDINATE_FORMS = {("anova", "direct"), ("anova", "lifted"), ("homogeneous", "lifted")}  # multilinear in the factors
 NOT_IN_KEY = {"max_iter", "tol", "verbose", "warm_start", "n_jobs", "checkpoint", "checkpoint_interval"}
-PRIVATE = ("_fitted_model", "_parameters")
 
 
 class PolynomialModel(CallbackSupportMixin, BaseEstimator):
@@ -94,7 +87,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             if not isinstance(self.init_lambdas, str) or self.init_lambdas != "ones":
                 raise ValueError("init_lambdas needs method='direct': a lifted model has no lambdas.")
         for name in ("alpha", "beta", "init_scale"):
-            if not np.isfinite(getattr(self, name)):
+            if not np.isfinite(getattr(self, name, 0.0)):
                 raise ValueError(f"{name} must be finite, got {getattr(self, name)}.")
 
     def _model(self) -> Model:
@@ -123,8 +116,8 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         loss, model = as_loss(self.loss), self._model()
         lams = self._given_lambdas(model)
         sample_weight = self._checked_weights(X, sample_weight)
-        _check_features(X)
-        callbacks = self._begin_callbacks(X, y, len(targets))
+        check_features(X)
+        callbacks = CallbackTask(self, X, y, len(targets))
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=len(targets))
         key = self._key(X, targets, sample_weight) if self.warm_start or self.checkpoint else ""
         train, held_out = self._split(X, y, int(seeds[0]))
@@ -168,7 +161,9 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
                 result.history[-1] = task.objective(result.parameters)
                 self.validation_losses_ = np.array(stopping.losses)
             results.append(result)
+            callbacks.end_target()
         self._keep(model, results)
+        vars(self).pop("_stream", None)
         self._resume = (key, [result.extra for result in results]) if self.warm_start else None
         callbacks.end()
         if self.checkpoint and not results[-1].interrupted:
@@ -204,9 +199,6 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             rows, test_size=self.validation_fraction, random_state=seed, stratify=stratify
         )
         return np.sort(train), np.sort(held_out)
-
-    def _begin_callbacks(self, X, y, n_targets: int) -> "_CallbackTask":
-        return _CallbackTask(self, X, y, n_targets)
 
     def _warm_starts(self, model: Model, design: Design, n_targets: int, key: str) -> list[tuple]:
         """For each target the parameters to start from and, on the same problem, what lets the solver go on exactly."""
@@ -257,7 +249,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         """One stochastic pass over a batch of rows; the first batch sets the start and the sizes of steps."""
         loss, model = as_loss(self.loss), self._model()
         sample_weight = self._checked_weights(X, sample_weight)
-        _check_features(X)
+        check_features(X)
         design = Design(X)
         states = getattr(self, "_stream", None)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=len(targets))
@@ -265,9 +257,13 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         problems = [Problem.with_target(design, model, loss, y, sample_weight, self.alpha, self.beta) for y in targets]
         if states is None:
             lams = self._given_lambdas(model)
+            starts = getattr(self, "_parameters", None) or [
+                initial_parameters(p, np.random.RandomState(seed), self.init_scale, lams)
+                for p, seed in zip(problems, seeds, strict=True)
+            ]
             states = [
-                solver.init_state(p, initial_parameters(p, np.random.RandomState(seed), self.init_scale, lams))
-                for solver, p, seed in zip(solvers, problems, seeds, strict=True)
+                solver.init_state(p, start.copy(design.dtype))
+                for solver, p, start in zip(solvers, problems, starts, strict=True)
             ]
         for solver, problem, state in zip(solvers, problems, states, strict=True):
             solver.stream(problem, state)
@@ -341,51 +337,19 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         return tags
 
 
-class _CallbackTask:
-    """scikit-learn's callbacks around a fit, where this scikit-learn has them."""
-
-    def __init__(self, estimator, X, y, n_targets: int):
-        self.estimator, self.X, self.y, self.n_targets = estimator, X, y, n_targets
-        self.context = None
-        if hasattr(estimator, "_skl_callbacks"):
-            n_subtasks = estimator.max_iter if n_targets == 1 else n_targets
-            self.context = estimator._init_callback_context(max_subtasks=n_subtasks)
-            self.context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
-
-    def hooks(self, model: Model, index: int) -> list[Hook]:
-        if self.context is None:
-            return []
-        context = self.context
-        if self.n_targets > 1:
-            context = context.subcontext(task_name="class against the rest", max_subtasks=self.estimator.max_iter)
-
-        def attributes(parameters: Parameters) -> dict[str, Any] | None:
-            """What makes a fitted estimator of the current epoch, once all targets have parameters."""
-            if self.n_targets > 1:
-                return None
-            fitted = copy.copy(self.estimator)
-            fitted._keep_parameters(model, [parameters.copy()])
-            return {name: value for name, value in vars(fitted).items() if name.endswith("_") or name in PRIVATE}
-
-        return [Callbacks(context, self.estimator, self.X, self.y, attributes)]
-
-    def end(self) -> None:
-        if self.context is not None:
-            self.context.call_on_fit_task_end(estimator=self.estimator, X=self.X, y=self.y)
-
-
-def _check_features(X) -> None:
-    _check_range(
+def check_features(X) -> None:
+    check_range(
         "X", X.data if hasattr(X, "indptr") else X, LARGEST[X.dtype.name],
         "Scale the features first, for instance with sklearn.preprocessing.StandardScaler or MaxAbsScaler.",
     )  # fmt: skip
 
 
-def _check_range(name: str, values: np.ndarray, limit: float, remedy: str) -> None:
+def check_range(name: str, values: np.ndarray, limit: float, remedy: str) -> None:
     largest = max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
     if largest > limit:
         raise ValueError(
-            f"{name} has a value of magnitude {largest:.3g}, too large for products and squares in {values.dtype}. {remedy}"
+            f"{name} has a value of magnitude {largest:.3g}, too large for products and squares in {values.dtype}. "
+            f"{remedy}"
         )
 
 
@@ -397,231 +361,3 @@ def _stacked_components(model: Model, parameters: Parameters) -> np.ndarray:
     degree = model.groups[0].degree
     padded = [np.pad(P, ((0, 0), (0, degree - P.shape[1]), (0, 0))) for P in parameters.factors]
     return np.concatenate(padded).transpose(1, 0, 2)
-
-
-def _streams(estimator) -> bool:
-    if estimator.solver != "sgd":
-        raise AttributeError(f"partial_fit needs solver='sgd', got solver={estimator.solver!r}.")
-    return True
-
-
-def _one_vs_rest(codes: np.ndarray, n_classes: int, dtype) -> list[np.ndarray]:
-    positive = [1] if n_classes == 2 else range(n_classes)
-    return [np.where(codes == c, 1.0, -1.0).astype(dtype) for c in positive]
-
-
-class Regressor(RegressorMixin, PolynomialModel):
-    _parameter_constraints = PolynomialModel._parameter_constraints | {
-        "loss": [StrOptions(set(REGRESSION_LOSSES)), HasMethods(["value", "derivative"])]
-    }
-
-    @with_callbacks
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            float32 is worked on in float32; everything else in float64.
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            A weight of 2 is the row twice.
-
-        Returns
-        -------
-        self : object
-        """
-        self._validate_options()
-        X, y = validate_data(self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True)
-        y = np.asarray(y, dtype=np.float64)
-        _check_range("y", y, LARGEST[X.dtype.name], "Scale the targets, for instance to unit variance.")
-        self._fit_targets(X, y, [y.astype(X.dtype)], sample_weight)
-        return self
-
-    @available_if(_streams)
-    @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, sample_weight=None):
-        """Learn from one more batch of rows (``solver="sgd"``), for streams and for data larger than memory.
-
-        The first batch sets the start and the size of the steps, so let it be representative: a few thousand rows.
-        Features that have not occurred yet keep their small random factors until they do.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The number of features must be that of the first batch.
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        self : object
-        """
-        self._validate_options()
-        X, y = validate_data(
-            self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True,
-            reset=not hasattr(self, "_stream"),
-        )  # fmt: skip
-        y = np.asarray(y, dtype=np.float64)
-        _check_range("y", y, LARGEST[X.dtype.name], "Scale the targets, for instance to unit variance.")
-        self._partial_fit_targets(X, [y.astype(X.dtype)], sample_weight)
-        return self
-
-    def predict(self, X):
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        return self._raw_predict(X)[0]
-
-    def _set_attributes(self, components, lambdas, coefs, intercepts):
-        self.components_, self.lambdas_, self.coef_ = components[0], lambdas[0], coefs[0]
-        self.intercept_ = float(intercepts[0])
-
-
-def _has_probabilities(estimator) -> bool:
-    return estimator.loss == "logistic" or isinstance(estimator.loss, Logistic)
-
-
-class Classifier(ClassifierMixin, PolynomialModel):
-    _parameter_constraints = PolynomialModel._parameter_constraints | {
-        "loss": [StrOptions(set(CLASSIFICATION_LOSSES)), HasMethods(["value", "derivative"])]
-    }
-
-    @with_callbacks
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
-        """Fit the model; more than two classes are learned one against the rest.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            float32 is worked on in float32; everything else in float64.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            A weight of 2 is the row twice.
-
-        Returns
-        -------
-        self : object
-        """
-        self._validate_options()
-        X, y = validate_data(self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32])
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        n_classes = len(self.classes_)
-        if n_classes < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs samples of at least 2 classes; the data has one class: "
-                f"{str(self.classes_[0])!r}."
-            )
-        self._fit_targets(X, y, _one_vs_rest(codes, n_classes, X.dtype), sample_weight)
-        return self
-
-    @available_if(_streams)
-    @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
-        """Learn from one more batch of rows (``solver="sgd"``), for streams and for data larger than memory.
-
-        The first batch sets the start and the size of the steps, so let it be representative: a few thousand rows.
-        Features that have not occurred yet keep their small random factors until they do.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The number of features must be that of the first batch.
-        y : array-like of shape (n_samples,)
-        classes : array-like of shape (n_classes,), default=None
-            All classes; needed in the first call.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        self : object
-        """
-        self._validate_options()
-        first = not hasattr(self, "_stream")
-        X, y = validate_data(self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], reset=first)
-        check_classification_targets(y)
-        if first:
-            if classes is None:
-                raise ValueError("The first call of partial_fit needs classes=, the labels of all classes.")
-            self.classes_ = np.unique(classes)
-        codes = np.searchsorted(self.classes_, y)
-        unknown = np.setdiff1d(y, self.classes_)
-        if len(unknown):
-            raise ValueError(f"y has the label {str(unknown[0])!r}, which is not among the classes of the first call.")
-        self._partial_fit_targets(X, _one_vs_rest(codes, len(self.classes_), X.dtype), sample_weight)
-        return self
-
-    def decision_function(self, X):
-        """The model's values: positive for the second of two classes, largest for the predicted one of more.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        f : ndarray of shape (n_samples,), or (n_samples, n_classes) with more than two classes
-        """
-        f = self._raw_predict(X)
-        return f[0] if len(self.classes_) == 2 else f.T
-
-    def predict(self, X):
-        """Predict class labels.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        f = self.decision_function(X)
-        return self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)]
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X):
-        """Class probabilities (logistic loss only); one-vs-rest probabilities are normalised to sum to one.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        p : ndarray of shape (n_samples, n_classes)
-        """
-        p = expit(self.decision_function(X))
-        if p.ndim == 1:
-            return np.column_stack([1 - p, p])
-        totals = p.sum(axis=1, keepdims=True)
-        return np.where(totals > 0, p / np.where(totals > 0, totals, 1), 1 / p.shape[1])
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X):
-        """Logarithms of the class probabilities (logistic loss only).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        log_p : ndarray of shape (n_samples, n_classes)
-        """
-        return np.log(self.predict_proba(X))
-
-    def _set_attributes(self, components, lambdas, coefs, intercepts):
-        self.components_, self.lambdas_ = np.stack(components), np.stack(lambdas)
-        self.coef_, self.intercept_ = np.stack(coefs), np.array(intercepts)

@@ -134,6 +134,66 @@ _EXAMPLES = {
 }
 
 
+_SEARCH = """{name} with the penalty beta chosen by cross-validation.
+
+    For each fold, models are fitted along a path of betas from strong to weak, each starting where the one before
+    ended, which takes a fraction of the time of as many separate fits. The best beta is refitted on all data.
+
+    Parameters
+    ----------
+    betas : array-like, default=None
+        The betas to try. None means `n_betas` values, evenly spaced on a log scale from 10 to 1/1000 of the beta at
+        which bases that explain all the data would cost as much as explaining nothing; they follow the units of X, y.
+    n_betas : int, default=10
+    degrees, ranks : array-like, default=None
+        Degrees and numbers of bases to try as well, in place of `degree` and `n_components`.
+    cv : int, splitter or iterable, default=None
+        As everywhere in scikit-learn; None is 5 folds.
+    scoring : str or callable, default=None
+        None is the estimator's own score: R2, or accuracy.
+    n_jobs : int, default=None
+        Folds that are fitted at the same time, in threads.
+    degree, n_components, loss, alpha, method, fit_lower, fit_linear, fit_intercept, init_lambdas, fit_lambdas, \
+init_scale, solver, batch_size, max_iter, tol, random_state, verbose
+        As in `{name}`.
+
+    Attributes
+    ----------
+    beta_ : float
+        The chosen beta.
+    betas_ : ndarray of shape (n_betas,)
+        The path, from strong to weak.
+    cv_scores_ : ndarray of shape (n_betas, n_folds)
+        The score of each beta on each fold.
+    best_score_ : float
+        The best mean score.
+    degree_, n_components_ : int
+        The chosen degree and number of bases.
+    search_scores_ : dict
+        For each (degree, rank) that was tried, the betas and their scores.
+
+    The others are those of `{name}`, from the fit on all data.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import {load}
+    >>> from sklearn.preprocessing import scale
+    >>> from polyfm import {name}CV
+    >>> X, y = {load}(return_X_y=True)
+    >>> model = {name}CV(n_components=3, n_betas=4, cv=3, random_state=0).fit(scale(X), y)
+    >>> model.cv_scores_.shape
+    (4, 3)
+    """
+
+
+def documented_search(cls: type) -> type:
+    """Write the docstring of an estimator with a search."""
+    name = cls.__name__.removesuffix("CV")
+    load = "load_breast_cancer" if name.endswith("Classifier") else "load_diabetes"
+    cls.__doc__ = _SEARCH.format(name=name, load=load)
+    return cls
+
+
 def documented(cls: type) -> type:
     """Write the class's docstring from its name and the defaults in its signature."""
     defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items()}

@@ -83,7 +83,7 @@ class Design:
 
 def _locality_order(X) -> np.ndarray | None:
     """The order of the rows by their first two features, or None where they are in that order already."""
-    n, d = X.shape
+    d = X.shape[1]
     counts = np.diff(X.indptr)
     if X.nnz == 0:
         return None

@@ -1,7 +1,7 @@
 """The four estimators: factorization machines (ANOVA kernel) and polynomial networks (homogeneous kernel)."""
 
-from polyfm._base import Classifier, Regressor
 from polyfm._docs import documented
+from polyfm._targets import Classifier, Regressor
 
 
 @documented

@@ -5,8 +5,9 @@ import os
 from typing import Any
 
 from polyfm.io import container
-from polyfm.io.files import ModelFileError, Path
-from polyfm.io.records import ESTIMATORS, Reader, UnstorableError, Writer, from_record, to_record
+from polyfm.io.files import ModelFileError, Path, shown
+from polyfm.io.records import ESTIMATORS, from_record, to_record
+from polyfm.io.values import Reader, UnstorableError, Writer
 
 __all__ = ["ModelFileError", "load_model", "model_info", "save_model"]
 
@@ -20,7 +21,8 @@ def save_model(estimator, path: Path) -> None:
 
     What is not stored loads as a default and is noted (see `model_info`): a `RandomState` instance becomes
     ``random_state=None``; of a loss of your own, the name and the numbers are stored, but not the code. Such a model
-    predicts when loaded, and says what to do when it is fitted.
+    predicts when loaded, and says what to do when it is fitted. Of an estimator with a search built in, such as
+    `FactorizationMachineRegressorCV`, the model that it has chosen is stored.
 
     Parameters
     ----------
@@ -142,11 +144,13 @@ _ODD = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowErr
 def _strange(path: Path, header: dict[str, Any], problem: Exception) -> ModelFileError:
     from polyfm import __version__
 
-    written = str(header.get("polyfm_version"))[:40]
+    written = shown(str(header.get("polyfm_version")))
     remedy = "Save it again, or ask whoever made it."
-    if written != __version__:
+    if written != shown(__version__):
         remedy = f"It says that polyfm {written} wrote it, and this is {__version__}: update polyfm if that is newer."
-    return ModelFileError(f"{os.fspath(path)}: holds what this polyfm does not understand ({problem}). {remedy}")
+    return ModelFileError(
+        f"{os.fspath(path)}: holds what this polyfm does not understand ({shown(str(problem))}). {remedy}"
+    )
 
 
 def _described(path: Path, header: dict[str, Any]) -> dict[str, Any]:

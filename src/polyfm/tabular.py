@@ -286,6 +286,8 @@ def _numbers(column) -> np.ndarray:
     """A column as float64, NaN where it is missing."""
     pandas = required("pandas", "table", "TableEncoder")
     try:
+        if column.dtype.kind in "mM":
+            raise TypeError(f"{column.dtype}")  # pandas would count nanoseconds
         numbers = pandas.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError) as problem:
         raise ValueError(

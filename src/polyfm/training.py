@@ -3,6 +3,7 @@
 Each is a hook that the monitor calls after every epoch; one that asks to stop returns True.
 """
 
+import copy
 import json
 import os
 import tempfile
@@ -12,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from polyfm.model import Parameters
+from polyfm.model import Model, Parameters
 from polyfm.problem import Problem
-from polyfm.solvers.base import Monitor, Result
+from polyfm.solvers.base import Hook, Monitor, Result
 
 FORMAT = 1
+FITTED = ("_fitted_model", "_parameters")  # what predictions need beside the public attributes
 
 
 class EarlyStopping:
@@ -66,8 +68,48 @@ class Callbacks:
             estimator=self.estimator,
             X=self.X,
             y=self.y,
-            reconstruction_attributes=self.attributes(state.parameters),
+            reconstruction_attributes=lambda: self.attributes(state.parameters),
         )
+
+
+class CallbackTask:
+    """scikit-learn's callbacks around a fit, where this scikit-learn has them."""
+
+    def __init__(self, estimator, X, y, n_targets: int):
+        self.estimator, self.X, self.y, self.n_targets = estimator, X, y, n_targets
+        self.context: Any = None
+        self.open: list[Any] = []  # of the targets that have been begun
+        if hasattr(estimator, "_skl_callbacks"):
+            n_subtasks = estimator.max_iter if n_targets == 1 else n_targets
+            self.context = estimator._init_callback_context(max_subtasks=n_subtasks)
+            self.context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
+
+    def hooks(self, model: Model, index: int) -> list[Hook]:
+        if self.context is None:
+            return []
+        context = self.context
+        if self.n_targets > 1:
+            context = context.subcontext(task_name="class against the rest", max_subtasks=self.estimator.max_iter)
+            context.call_on_fit_task_begin(estimator=self.estimator, X=self.X, y=self.y)
+            self.open.append(context)
+
+        def attributes(parameters: Parameters) -> dict[str, Any] | None:
+            """What makes a fitted estimator of the current epoch, once all targets have parameters."""
+            if self.n_targets > 1:
+                return None
+            fitted = copy.copy(self.estimator)
+            fitted._keep_parameters(model, [parameters.copy()])
+            return {name: value for name, value in vars(fitted).items() if name.endswith("_") or name in FITTED}
+
+        return [Callbacks(context, self.estimator, self.X, self.y, attributes)]
+
+    def end_target(self) -> None:
+        while self.open:
+            self.open.pop().call_on_fit_task_end(estimator=self.estimator, X=self.X, y=self.y)
+
+    def end(self) -> None:
+        if self.context is not None:
+            self.context.call_on_fit_task_end(estimator=self.estimator, X=self.X, y=self.y)
 
 
 def write_checkpoint(path: Path, key: str, results: list[Result], done: int) -> None:

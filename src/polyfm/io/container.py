@@ -183,16 +183,16 @@ class _Archive:
 
     def _small(self, name: str) -> bytes:
         if self.members[name].file_size > LARGEST_HEADER:
-            raise self.error(f"is altered: {name} has {self.members[name].file_size} bytes", AGAIN)
+            raise self.error(f"is altered: {shown(name)} has {self.members[name].file_size} bytes", AGAIN)
         return self._bytes(name)
 
     def _bytes(self, name: str) -> bytes:
         try:
             data = self._zip.read(self.members[name])
         except Exception as problem:  # as above
-            raise self.error(f"is damaged: {name} cannot be read ({problem})", AGAIN) from problem
+            raise self.error(f"is damaged: {shown(name)} cannot be read ({problem})", AGAIN) from problem
         if name != SUMS and hashlib.sha256(data).hexdigest() != self.sums.get(name):
-            raise self.error(f"is damaged or altered: {name} does not have the SHA-256 sum it was saved with", AGAIN)
+            raise self.error(f"is damaged or altered: {shown(name)} does not have its SHA-256 sum", AGAIN)
         return data
 
     def header(self) -> dict[str, Any]:

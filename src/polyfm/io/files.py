@@ -15,7 +15,7 @@ from typing import IO, Any, TypeAlias
 Path: TypeAlias = str | os.PathLike[str]
 
 XZ_MEMORY = 256 * 2**20  # xz files can ask for 4 GB to be read; those that `xz -9` writes need 65 MB
-LONGEST_SHOWN = 80
+LONGEST_SHOWN = 120
 
 
 class ModelFileError(ValueError):
@@ -44,9 +44,7 @@ def _open(path: Path, error: type[ValueError], regular: bool) -> tuple[str, IO[b
             raise error(f"{name}: is a pipe or a device. Copy its content to a file first.")
         return name, open(name, "rb")
     except FileNotFoundError as problem:
-        raise error(
-            f"{name}: there is no such file. Check the path; the current directory is {os.getcwd()}."
-        ) from problem
+        raise error(f"{name}: there is no such file. Check the path.") from problem
     except PermissionError as problem:
         raise error(f"{name}: you may not read it. Ask its owner, or change its permissions.") from problem
     except (OSError, ValueError) as problem:
@@ -151,15 +149,15 @@ def writing(path: Path, error: type[ValueError]) -> Iterator[IO[bytes]]:
     """Write a file whole or not at all.
 
     The bytes go to a temporary file in the same directory, are forced to disk, and only then take the name. A process
-    that is killed before leaves the old file as it was. A symbolic link is followed; permissions are those of the
-    file that is replaced, or the usual ones for new files.
+    that is killed before leaves the old file as it was (and perhaps a hidden `.polyfm-*.tmp` beside it). A symbolic
+    link is followed; permissions are those of the file that is replaced, or the usual ones for new files.
     """
     name = os.fsdecode(os.fspath(path))
-    target = os.path.realpath(name)
-    directory = os.path.dirname(target)
-    temporary = os.path.join(directory, f".polyfm-{secrets.token_hex(8)}.tmp")
     mode = None
     try:
+        target = os.path.realpath(name)
+        directory = os.path.dirname(target)
+        temporary = os.path.join(directory, f".polyfm-{secrets.token_hex(8)}.tmp")
         if os.path.lexists(target):
             mode = os.stat(target).st_mode
             if not stat.S_ISREG(mode):

@@ -154,6 +154,8 @@ def _text_chunks(
     pandas = required("pandas", "table", "Reading tables")
     options = {"sep": _separator(path, separator), "low_memory": False, "encoding": "utf-8"}
     with _text_problems(path):
+        with reading_data(path) as file:  # were there more columns than names, the first would become an index
+            pandas.read_csv(file, header=None, nrows=2, dtype=str, **options)
         with reading_data(path) as file:
             names = list(pandas.read_csv(file, nrows=0, **options).columns)
         _check_columns(path, names, [*(columns or ()), *(name for name in types)])
@@ -166,11 +168,6 @@ def _text_chunks(
             n_rows = 0
             for chunk in chunks:
                 n_rows += len(chunk)
-                if not isinstance(chunk.index, pandas.RangeIndex):
-                    raise DataFileError(
-                        f"{path}: its rows have more columns than the {len(names)} names in its first line. Give every "
-                        "column a name there."
-                    )
                 if len(chunk):
                     yield chunk
             if n_rows == 0:

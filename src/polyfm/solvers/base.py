@@ -46,7 +46,7 @@ Hook = Callable[["Monitor", Any], bool]  # called after each epoch with the stat
 class Monitor:
     """Called by a solver after each epoch with the objective and its state; says whether to stop.
 
-    Training has converged when `window` epochs lower the objective by less than the fraction `tol` of it. The
+    Training has converged when `window` epochs lower the best objective by less than the fraction `tol` of it. The
     criterion is relative, so that it means the same in any units of X and y.
     """
 
@@ -78,8 +78,10 @@ class Monitor:
                 flush=True,
             )
         path = [self.first, *self.history]
-        earlier = path[-self.window - 1] if len(path) > self.window else np.inf
-        self.converged = bool(earlier - objective <= self.tol * abs(earlier) or objective <= NEGLIGIBLE * self.first)
+        if len(path) > self.window:
+            earlier, latest = min(path[: -self.window]), min(path[-self.window :])
+            self.converged = bool(earlier - latest <= self.tol * abs(earlier))
+        self.converged |= bool(objective <= NEGLIGIBLE * self.first)
         if any(stop):
             self.converged = True  # somebody is content with what there is
         return self.converged or len(self.history) >= self.max_iter

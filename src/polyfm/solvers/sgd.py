@@ -16,7 +16,7 @@ from polyfm.problem import Problem
 from polyfm.solvers.base import Monitor
 
 STEP = 0.3  # of a parameter's natural size; see docs/benchmarks.md
-LARGEST_HALVINGS = 10
+MOST_HALVINGS = 60
 
 
 @dataclass
@@ -36,7 +36,7 @@ class State:
 @dataclass(frozen=True)
 class SGD:
     seed: int = 0
-    window: int = 1
+    window: int = 5  # single epochs may raise the objective
     batch_size: int | str = "auto"
 
     def init_state(self, problem: Problem, parameters: Parameters, extra: dict[str, np.ndarray] | None = None) -> State:
@@ -64,12 +64,16 @@ class SGD:
         stop = False
         while not stop:
             order = np.random.RandomState([state.seed, state.epoch]).permutation(problem.design.shape[0])
-            self.epoch(problem, state, order, counts, problem.design.shape[0])
-            objective = problem.objective(state.parameters)
-            if not np.isfinite(objective) or objective > 1.5 * state.best[0]:
+            while True:
+                self.epoch(problem, state, order, counts, problem.design.shape[0])
+                objective = problem.objective(state.parameters)
+                if objective <= 1.5 * state.best[0] or state.halvings >= MOST_HALVINGS:
+                    break
+                self._back_off(state)
+            if not np.isfinite(objective):
                 self._back_off(state)
                 objective = state.best[0]
-            elif objective < state.best[0]:
+            if objective < state.best[0]:
                 state.best = (objective, state.parameters.copy(), [a.copy() for a in state.accumulators])
             stop = monitor(objective, state)
         if monitor.history[-1] > state.best[0]:

@@ -1,0 +1,126 @@
+"""The solvers against each other, and the path of betas against an exhaustive search.
+
+POLYFM_DATA=DIR python benchmarks/solvers.py [compare stochastic search]
+"""
+
+import sys
+import time
+import warnings
+
+import data
+import numpy as np
+from sklearn.model_selection import GridSearchCV, KFold
+
+import polyfm
+from polyfm.design import Design
+from polyfm.initial import initial_parameters
+from polyfm.losses import as_loss
+from polyfm.model import build_model
+from polyfm.problem import Problem
+from polyfm.solvers import SGD, make_solver, run
+
+warnings.simplefilter("ignore")
+SETS = {
+    "MovieLens 1M": (data.movielens_1m, {"k": 30, "beta": 10.0}),
+    "Last.fm": (data.lastfm, {"k": 10, "beta": 30.0}),
+    "IMDB": (data.imdb, {"k": 10, "beta": 5.0}),
+    "a9a": (data.a9a, {"k": 10, "beta": 5.0, "loss": "logistic"}),
+    "abalone": (lambda: data.dense("abalone"), {}),
+    "cadata": (lambda: data.dense("cadata"), {}),
+    "cpusmall": (lambda: data.dense("cpusmall"), {}),
+}
+
+
+def problem(X, y, kernel="anova", method="direct", degree=2, k=10, beta=1.0, loss="squared", lower="explicit"):
+    model = build_model(kernel, method, degree, k, lower, True, True)
+    return Problem.with_target(Design(X, sort_rows=True), model, as_loss(loss), y, None, 1.0, beta)
+
+
+class Clock:
+    """A hook that notes the time of each epoch and stops when it is up."""
+
+    def __init__(self, seconds: float):
+        self.seconds, self.times = seconds, []
+        self.began = time.perf_counter()
+
+    def __call__(self, monitor, state) -> bool:
+        self.times.append(time.perf_counter() - self.began)
+        return self.times[-1] > self.seconds
+
+
+def trace(task: Problem, name: str, seconds: float):
+    """Objectives and times of one run, compiled beforehand."""
+    start = initial_parameters(task, np.random.RandomState(0), 0.1)
+    run(make_solver(name), task, start, max_iter=1, tol=0.0)
+    clock = Clock(seconds)
+    result = run(make_solver(name), task, start, max_iter=100_000, tol=-1.0, hooks=(clock,))
+    return np.array(clock.times), result.history[: len(clock.times)]
+
+
+def compare() -> None:
+    """Seconds to come within 1% and 0.1% of the best objective that any solver finds in the given time."""
+    cases = [(name, load, {**o}) for name, (load, o) in SETS.items()]
+    cases += [
+        (
+            "cadata, PN 3",
+            SETS["cadata"][0],
+            {"kernel": "homogeneous", "method": "lifted", "degree": 3, "lower": "augment"},
+        ),
+        ("cadata, FM 3", SETS["cadata"][0], {"degree": 3, "lower": "augment"}),
+    ]
+    print(f"{'problem':<16}{'best':>12}   " + "".join(f"{s + ' 1% / 0.1%':>24}" for s in ("cd", "lbfgs", "sgd")))
+    for name, load, options in cases:
+        X, _, y, _ = load()
+        task = problem(X, y, **options)
+        traces = {s: trace(task, s, 20.0 if X.shape[0] > 50_000 else 8.0) for s in ("cd", "lbfgs", "sgd")}
+        best = min(history.min() for _, history in traces.values())
+        cells = []
+        for times, history in traces.values():
+            reached = [times[history <= best * (1 + part)] for part in (0.01, 0.001)]
+            cells.append(" / ".join(f"{t[0]:.2f} s" if len(t) else "-" for t in reached))
+        print(f"{name:<16}{best:>12.6g}   " + "".join(f"{cell:>24}" for cell in cells), flush=True)
+
+
+def stochastic() -> None:
+    """Seconds of one stochastic epoch on MovieLens 1M at k = 30, without the evaluation of the objective."""
+    X, _, y, _ = data.movielens_1m()
+    for dtype in (np.float64, np.float32):
+        task = problem(X.astype(dtype), y, k=30, beta=10.0)
+        solver = SGD()
+        state = solver.init_state(task, initial_parameters(task, np.random.RandomState(0), 0.1))
+        counts = np.maximum(np.diff(task.design.columns.indptr.astype(np.int64)), 1)
+        times = []
+        for _ in range(5):
+            order = np.random.RandomState(0).permutation(X.shape[0])
+            began = time.perf_counter()
+            solver.epoch(task, state, order, counts, X.shape[0])
+            times.append(time.perf_counter() - began)
+        print(f"MovieLens 1M, k = 30, {np.dtype(dtype).name}: {min(times[1:]):.3f} s an epoch")
+
+
+def search() -> None:
+    """The path of betas against GridSearchCV: time and chosen score."""
+    for name, kind, cv_kind in (
+        ("abalone", polyfm.PolynomialNetworkRegressor, polyfm.PolynomialNetworkRegressorCV),
+        ("cadata", polyfm.FactorizationMachineRegressor, polyfm.FactorizationMachineRegressorCV),
+    ):
+        X, _, y, _ = data.dense(name)
+        betas, options = np.logspace(-3, 3, 10), {"random_state": 0, "n_components": 10}
+        kind(**options).fit(X[:100], y[:100])
+        began = time.perf_counter()
+        path = cv_kind(betas=betas, cv=KFold(5), **options).fit(X, y)
+        middle = time.perf_counter()
+        grid = GridSearchCV(kind(**options), {"beta": betas}, cv=KFold(5)).fit(X, y)
+        end = time.perf_counter()
+        print(
+            f"{name}: path {middle - began:.1f} s, R2 {path.best_score_:.4f} at beta = {path.beta_:.3g}; grid "
+            f"{end - middle:.1f} s, R2 {grid.best_score_:.4f} at {grid.best_params_['beta']:.3g}; "
+            f"{(end - middle) / (middle - began):.1f} times faster"
+        )
+
+
+PARTS = {f.__name__: f for f in (compare, stochastic, search)}
+
+if __name__ == "__main__":
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()

@@ -1,0 +1,260 @@
+"""Training that people can watch, stop and continue."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from polyfm import FactorizationMachineClassifier, FactorizationMachineRegressor, PolynomialNetworkRegressor
+from polyfm.training import Checkpoint
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+FIXED = {"random_state": 0, "tol": 0}
+ESTIMATORS = [
+    FactorizationMachineRegressor(**FIXED),
+    FactorizationMachineRegressor(degree=3, **FIXED),
+    FactorizationMachineRegressor(fit_lambdas=True, beta=0.01, **FIXED),
+    FactorizationMachineRegressor(solver="sgd", **FIXED),
+    PolynomialNetworkRegressor(**FIXED),
+    FactorizationMachineClassifier(**FIXED),
+]
+
+
+def target(estimator, y):
+    return np.digitize(y, [-0.5, 0.5]) if isinstance(estimator, FactorizationMachineClassifier) else y
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_five_and_five_epochs_are_ten_bit_for_bit(small, estimator):
+    X, y = small
+    y = target(estimator, y)
+    whole = clone(estimator).set_params(max_iter=10).fit(X, y)
+    parts = clone(estimator).set_params(max_iter=5, warm_start=True).fit(X, y)
+    first = parts.history_
+    parts.fit(X, y)
+    assert_array_equal(parts.components_, whole.components_)
+    assert_array_equal(parts.coef_, whole.coef_)
+    assert_array_equal(parts.intercept_, whole.intercept_)
+    assert_array_equal(np.r_[first, parts.history_], whole.history_)
+
+
+def test_warm_start_on_other_data_starts_from_the_parameters_alone(small):
+    X, y = small
+    model = FactorizationMachineRegressor(max_iter=5, warm_start=True, **FIXED).fit(X, y)
+    expected = model.components_.copy()
+    model.set_params(max_iter=1, beta=1e-9, alpha=1e-9).fit(X[:10], y[:10])
+    assert np.all(np.isfinite(model.components_))
+    assert not np.array_equal(model.components_, expected)
+    assert_allclose(model.objective_, 0.5 * np.sum((model.predict(X[:10]) - y[:10]) ** 2), rtol=1e-4)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_training_resumes_from_a_checkpoint_to_the_same_result(small, estimator, tmp_path, monkeypatch):
+    X, y = small
+    y = target(estimator, y)
+    path = tmp_path / "run.checkpoint"
+    whole = clone(estimator).set_params(max_iter=9).fit(X, y)
+    model = clone(estimator).set_params(max_iter=9, checkpoint=path, checkpoint_interval=2)
+    calls = []
+
+    class Killed(BaseException):
+        pass
+
+    write = Checkpoint.__call__
+
+    def killed(self, monitor, state):
+        write(self, monitor, state)
+        calls.append(1)
+        if len(calls) == 5:
+            raise Killed
+        return False
+
+    monkeypatch.setattr(Checkpoint, "__call__", killed)
+    with pytest.raises(Killed):
+        model.fit(X, y)
+    assert path.exists()
+    assert os.listdir(tmp_path) == [path.name]  # nothing half-written lies about
+    monkeypatch.setattr(Checkpoint, "__call__", write)
+    again = clone(estimator).set_params(max_iter=9, checkpoint=str(path), checkpoint_interval=2).fit(X, y)
+    assert_array_equal(again.components_, whole.components_)
+    assert_array_equal(again.history_, whole.history_)
+    assert not path.exists()  # training is complete
+
+
+def test_killed_process_resumes(tmp_path):
+    """A real process, really killed."""
+    script = textwrap.dedent("""
+        import sys, warnings; import numpy as np; from polyfm import FactorizationMachineRegressor
+        warnings.simplefilter("ignore")
+        X = np.random.RandomState(0).standard_normal((2000, 30)); y = X[:, 0] * X[:, 1] + X[:, 2]
+        path, epochs = sys.argv[1] or None, int(sys.argv[2])
+        options = dict(checkpoint_interval=1, tol=0, max_iter=epochs, random_state=0)
+        model = FactorizationMachineRegressor(checkpoint=path, **options).fit(X, y)
+        print(repr(model.objective_), model.n_iter_)
+    """)
+
+    def start(path, epochs):
+        return subprocess.Popen(
+            [sys.executable, "-c", script, str(path), str(epochs)], stdout=subprocess.PIPE, text=True
+        )
+
+    path = tmp_path / "run"
+    process = start(path, 100_000)
+    deadline = time.time() + 60
+    while not path.exists() and time.time() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert path.exists()
+    with np.load(path) as file:
+        done = len(file["0/history"])
+    expected, _ = start("", done + 5).communicate()
+    resumed, _ = start(path, done + 5).communicate()
+    assert resumed == expected
+
+
+def test_checkpoint_of_something_else_is_refused(small, tmp_path):
+    X, y = small
+    path = tmp_path / "run"
+    model = FactorizationMachineRegressor(checkpoint=path, **FIXED)
+    path.write_bytes(b"not a checkpoint")
+    with pytest.raises(ValueError, match="is not a checkpoint that polyfm can read"):
+        model.fit(X, y)
+    path.unlink()
+    other = clone(model).set_params(max_iter=3, checkpoint_interval=1)
+    kept = tmp_path / "kept"
+
+    import polyfm.training as training
+
+    original = training.write_checkpoint
+    try:
+        training.write_checkpoint = lambda p, *args, **kw: original(kept, *args, **kw)
+        other.fit(X, y)
+    finally:
+        training.write_checkpoint = original
+    kept.rename(path)
+    with pytest.raises(ValueError, match="checkpoint of other data, other parameters"):
+        clone(model).set_params(beta=3.0).fit(X, y)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="is not a checkpoint"):
+        clone(model).fit(X, y)
+
+
+def test_interrupt_keeps_what_was_learned(small, monkeypatch):
+    X, y = small
+    from polyfm.solvers.coordinate_descent import CoordinateDescent
+
+    update, calls = CoordinateDescent.update, []
+
+    def interrupted(self, problem, state):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return update(self, problem, state)
+
+    monkeypatch.setattr(CoordinateDescent, "update", interrupted)
+    model = FactorizationMachineRegressor(max_iter=50, **FIXED)
+    with pytest.warns(UserWarning, match="interrupted after 3 epoch"):
+        model.fit(X, y)
+    monkeypatch.setattr(CoordinateDescent, "update", update)
+    expected = FactorizationMachineRegressor(max_iter=3, **FIXED).fit(X, y)
+    assert_array_equal(model.predict(X), expected.predict(X))
+    assert model.n_iter_ == 3
+
+
+def test_interrupt_during_one_vs_rest_leaves_a_usable_classifier(small, monkeypatch):
+    X, y = small
+    from polyfm.solvers.coordinate_descent import CoordinateDescent
+
+    update, calls = CoordinateDescent.update, []
+
+    def interrupted(self, problem, state):
+        calls.append(1)
+        if len(calls) == 14:
+            raise KeyboardInterrupt
+        return update(self, problem, state)
+
+    monkeypatch.setattr(CoordinateDescent, "update", interrupted)
+    with pytest.warns(UserWarning, match="interrupted"):
+        model = FactorizationMachineClassifier(max_iter=10, **FIXED).fit(X, np.digitize(y, [-0.5, 0.5]))
+    assert model.predict_proba(X).shape == (30, 3)
+
+
+def test_real_ctrl_c_stops_a_fit():
+    script = textwrap.dedent("""
+        import numpy as np; from polyfm import FactorizationMachineRegressor
+        X = np.random.RandomState(0).standard_normal((3000, 30)); y = X[:, 0] * X[:, 1] + X[:, 2]
+        model = FactorizationMachineRegressor(tol=0, max_iter=10**6, random_state=0, verbose=1)
+        model.fit(X, y)
+        print("score", model.score(X, y), model.n_iter_)
+    """)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline().startswith("epoch")
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert "score 0.9" in out
+    assert "interrupted" in err
+
+
+def test_early_stopping_keeps_the_best_on_held_out_rows(rng):
+    X = rng.standard_normal((200, 10))
+    y = X[:, 0] * X[:, 1] + 2 * rng.standard_normal(200)
+    options = {"n_components": 20, "alpha": 0.0, "beta": 0.0, "max_iter": 200, **FIXED}
+    plain = FactorizationMachineRegressor(**options).fit(X[:150], y[:150])
+    stopped = FactorizationMachineRegressor(early_stopping=True, **options).fit(X[:150], y[:150])
+    assert stopped.n_iter_ < 200
+    assert stopped.validation_losses_.argmin() == stopped.n_iter_ - 1 - 5
+    assert stopped.score(X[150:], y[150:]) > plain.score(X[150:], y[150:])
+    classifier = FactorizationMachineClassifier(early_stopping=True, validation_fraction=0.3, **FIXED)
+    assert classifier.fit(X, y > 0).validation_losses_.shape == (classifier.n_iter_,)
+
+
+def test_verbose_line_shows_the_validation_loss(small, capsys):
+    X, y = small
+    FactorizationMachineRegressor(early_stopping=True, verbose=1, max_iter=3, **FIXED).fit(X, y)
+    line = capsys.readouterr().out.splitlines()[0]
+    for part in ("epoch", "objective", "change", " s", "validation loss"):
+        assert part in line
+
+
+def test_callbacks_see_every_epoch_and_can_stop(small):
+    callback = pytest.importorskip("sklearn.callback", reason="scikit-learn before 1.9 has no callbacks")
+    X, y = small
+    seen = []
+
+    class Watcher:
+        def setup(self, estimator, context):
+            seen.append("setup")
+
+        def teardown(self, estimator, context):
+            seen.append("teardown")
+
+        def on_fit_task_begin(self, estimator, context):
+            pass
+
+        def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+            if context.task_name == "epoch":
+                seen.append(float(np.sum((fitted_estimator.predict(X) - y) ** 2)))
+            return context.task_name == "epoch" and len(seen) > 4
+
+    assert isinstance(Watcher(), callback.FitCallback)
+    model = FactorizationMachineRegressor(max_iter=50, **FIXED).set_callbacks(Watcher()).fit(X, y)
+    assert model.n_iter_ == 4
+    assert seen[0] == "setup"
+    assert seen[-1] == "teardown"
+    assert_allclose(seen[-2], np.sum((model.predict(X) - y) ** 2))
+    # A classifier with several classes reports as well.
+    FactorizationMachineClassifier(max_iter=2, **FIXED).set_callbacks(callback.ProgressBar()).fit(
+        X, np.digitize(y, [-0.5, 0.5])
+    )
