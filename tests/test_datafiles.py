@@ -307,15 +307,20 @@ def test_places_that_cannot_be_read_are_named(read, tmp_path, monkeypatch):
 TABLE = pd.DataFrame({"user": ["007", "x", None], "n": [1, 2, 3], "r": [0.5, np.nan, 1e-3], "b": [True, False, True]})
 
 
+def rows_of(table):
+    """Values, None where missing: pandas has several words for that."""
+    return [list(table.columns), *table.astype(object).where(table.notna(), None).to_numpy().tolist()]
+
+
 @pytest.mark.parametrize("compress", COMPRESS.values(), ids=COMPRESS)
 @pytest.mark.parametrize(("separator", "name"), [(",", "t.csv"), ("\t", "t.tsv"), (";", "t.csv")])
 def test_text_tables_are_read(compress, separator, name, tmp_path):
     path = written(tmp_path, compress(TABLE.to_csv(index=False, sep=separator).encode()), name)
     given = {"separator": ";"} if separator == ";" else {}
-    pd.testing.assert_frame_equal(read_table(path, **given), TABLE, check_dtype=False)
+    assert rows_of(read_table(path, **given)) == rows_of(TABLE)
     chunks = list(iter_table(path, chunk_rows=2, **given))
     assert [len(chunk) for chunk in chunks] == [2, 1]
-    pd.testing.assert_frame_equal(pd.concat(chunks), TABLE, check_dtype=False)
+    assert rows_of(pd.concat(chunks)) == rows_of(TABLE)
 
 
 def test_columns_can_be_chosen_and_kept_as_text(tmp_path):
@@ -365,7 +370,7 @@ def test_malformed_tables_are_refused(data, why, tmp_path):
 def test_parquet_is_read(tmp_path):
     pytest.importorskip("pyarrow")
     TABLE.to_parquet(tmp_path / "t.parquet", index=False)
-    pd.testing.assert_frame_equal(read_table(tmp_path / "t.parquet"), TABLE, check_dtype=False)
+    assert rows_of(read_table(tmp_path / "t.parquet")) == rows_of(TABLE)
     chunks = list(iter_table(tmp_path / "t.parquet", chunk_rows=2, columns=["user", "n"]))
     assert [len(chunk) for chunk in chunks] == [2, 1]
     assert list(chunks[0].columns) == ["user", "n"]

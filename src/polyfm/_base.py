@@ -148,7 +148,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
                 hooks.append(stopping)
             if self.checkpoint:
                 hooks.append(Checkpoint(self.checkpoint, self.checkpoint_interval, key, solver, list(results)))
-            hooks += callbacks.hooks(model, index)
+            hooks += [*callbacks.hooks(model, index), *getattr(self, "_watchers", ())]
             if results and results[-1].interrupted:
                 result = Result(start, np.array([task.objective(start)]), False, True, {})
             else:

@@ -1,0 +1,1 @@
+"""The command line: ``polyfm fit``, ``predict``, ``evaluate``, ``explain`` and ``info``."""
