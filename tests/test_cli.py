@@ -82,8 +82,20 @@ def test_svmlight_classification_with_probabilities(files, tmp_path):
 
 def test_stream_is_learned_in_bounded_memory(files, tmp_path):
     model = tmp_path / "m.polyfm"
-    options = ["--solver", "sgd", "--max-iter", "20", "--beta", "0.1", "--random-state", "0", "--model", model, "--json"]
-    summary = json.loads(polyfm("fit", files / "regression.svm", *options).stdout)
+    options = [
+        "--solver",
+        "sgd",
+        "--max-iter",
+        "20",
+        "--beta",
+        "0.1",
+        "--random-state",
+        "0",
+        "--model",
+        model,
+        "--json",
+    ]
+    summary = json.loads(polyfm("fit", files / "regression.svm", *options, "--json", "--model", model).stdout)
     assert summary["solver"] == "sgd"
     scores = json.loads(polyfm("evaluate", model, files / "regression.svm", "--json").stdout)
     assert scores["R2"] > 0.9
@@ -148,7 +160,7 @@ def test_interrupt_saves_what_was_learned(files, tmp_path):
     while not (tmp_path / "check").exists() and time.time() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "interrupted" in err
     assert "Traceback" not in err

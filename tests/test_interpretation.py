@@ -23,7 +23,9 @@ from polyfm import (
     PolynomialNetworkClassifier,
     PolynomialNetworkRegressor,
 )
-from polyfm.interpretation import Terms, _Search, _strongest, explain, interactions
+from polyfm._polynomial import Terms
+from polyfm._strongest import _Search, strongest
+from polyfm.interpretation import explain, interactions
 
 pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -231,14 +233,14 @@ def searches(draw):
 def tiny_blocks(monkeypatch):
     """Small problems go through several blocks, as large ones do."""
     for name, size in [("ROWS", 4), ("COLUMNS", 7), ("LEADS", 3)]:
-        monkeypatch.setattr(f"polyfm.interpretation.{name}", size)
+        monkeypatch.setattr(f"polyfm._strongest.{name}", size)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(searches())
 def test_search_finds_exactly_the_strongest(tiny_blocks, case):
     terms, top = case
-    features, weights, bound = _strongest(terms, top, None)
+    features, weights, bound = strongest(terms, top, None)
     expected = brute_force(terms)[:top]
     assert bound is None
     assert_allclose(np.abs(weights), expected, rtol=1e-9, atol=1e-13 * expected[0])
@@ -251,7 +253,7 @@ def test_search_finds_exactly_the_strongest(tiny_blocks, case):
 @given(searches(), st.floats(1, 4))
 def test_search_that_ends_early_bounds_what_it_missed(tiny_blocks, case, log_budget):
     terms, top = case
-    features, weights, bound = _strongest(terms, top, 10**log_budget)
+    features, weights, bound = strongest(terms, top, 10**log_budget)
     everything = brute_force(terms)
     assert len(np.unique(features, axis=0)) == len(features)
     assert np.all(np.diff(features, axis=1) >= (0 if terms.repeats else 1))
@@ -275,7 +277,7 @@ def test_single_precision_loses_nothing():
     """Pairs whose weights differ by less than single precision can tell are still in the right order."""
     rng = np.random.RandomState(0)
     P = np.ones((600, 1)) + 1e-9 * rng.permutation(600)[:, None]
-    _, weights, _ = _strongest(Terms(2, False, np.ones(1), P), 50, None)
+    _, weights, _ = strongest(Terms(2, False, np.ones(1), P), 50, None)
     i, j = np.triu_indices(600, 1)
     assert_allclose(weights, np.sort((P @ P.T)[i, j])[::-1][:50], rtol=1e-14)
 

@@ -172,7 +172,7 @@ def nuclear_minimum(X, y, kernel, beta, n_steps=20_000):
 
 def direct_minimum(X, y, kernel, beta, seed=0):
     """min over P of the direct objective with as many bases of either sign as there are features, by L-BFGS."""
-    n, d = X.shape
+    d = X.shape[1]
     lams = np.r_[np.ones(d), -np.ones(d)]
 
     def objective(p):

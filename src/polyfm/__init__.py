@@ -1,6 +1,6 @@
 """polyfm: factorization machines, polynomial networks, and the family between them."""
 
-from polyfm import kernels, losses
+from polyfm import display, kernels, losses
 from polyfm.conversion import direct_to_lifted, lifted_to_direct
 from polyfm.estimators import (
     FactorizationMachineClassifier,
@@ -14,6 +14,8 @@ from polyfm.estimators_cv import (
     PolynomialNetworkClassifierCV,
     PolynomialNetworkRegressorCV,
 )
+from polyfm.interpretation import explain, interactions
+from polyfm.modelfile import load_model, model_info, save_model
 
 __version__ = "0.1.0"
 
@@ -27,7 +29,13 @@ __all__ = [
     "PolynomialNetworkRegressor",
     "PolynomialNetworkRegressorCV",
     "direct_to_lifted",
+    "display",
+    "explain",
+    "interactions",
     "kernels",
     "lifted_to_direct",
+    "load_model",
     "losses",
+    "model_info",
+    "save_model",
 ]

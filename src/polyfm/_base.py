@@ -163,7 +163,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             results.append(result)
             callbacks.end_target()
         self._keep(model, results)
-        vars(self).pop("_stream", None)
+        self._stream: Any = None
         self._resume = (key, [result.extra for result in results]) if self.warm_start else None
         callbacks.end()
         if self.checkpoint and not results[-1].interrupted:

@@ -229,8 +229,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ]
         if shapes != [(self.n_features_in_,)] + [(n_numbers,)] * 4:
             raise ValueError("an encoder whose numbers do not belong together")
-        if self.categorical_.dtype != bool or self.flagged_.dtype != bool or not np.all(np.isfinite(self.medians_)):
+        if self.categorical_.dtype != bool or self.flagged_.dtype != bool:
             raise ValueError("an encoder of wrong types")
+        if not np.all(np.isfinite([self.medians_, self.means_, self.scales_])) or np.any(self.scales_ <= 0):
+            raise ValueError("an encoder whose numbers cannot be")
         if len(self.categories_) != self.n_features_in_ - n_numbers or not all(map(len, self.categories_)):
             raise ValueError("an encoder without its categories")
         self._make_parts(self.categories_ or "auto")

@@ -29,7 +29,7 @@ def _help(name: str) -> str:
 
 def estimator_options(command: Callable) -> Callable:
     """Add every parameter of the estimators as an option; those that are not given keep the estimator's default."""
-    for name, parameter in reversed(inspect.signature(FactorizationMachineRegressor).parameters.items()):
+    for name, parameter in reversed(list(inspect.signature(FactorizationMachineRegressor).parameters.items())):
         if name in ELSEWHERE:
             continue
         flag = "--" + name.replace("_", "-")
