@@ -121,7 +121,9 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=len(targets))
         key = self._key(X, targets, sample_weight) if self.warm_start or self.checkpoint else ""
         train, held_out = self._split(X, y, int(seeds[0]))
-        design, unseen = Design(X[train], sort_rows=True), None if held_out is None else Design(X[held_out])
+        self.solver_ = self._solver_name()
+        arranged = {"shuffle_rows": int(seeds[0])} if self.solver_ == "sgd" else {"sort_rows": True}
+        design, unseen = Design(X[train], **arranged), None if held_out is None else Design(X[held_out])
         starts = self._warm_starts(model, design, len(targets), key)
         finished, current = read_checkpoint(Path(self.checkpoint), key) if self.checkpoint else ([], None)
 
@@ -129,7 +131,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             weight = None if sample_weight is None else sample_weight[rows]
             return Problem.with_target(design, model, loss, target[rows], weight, self.alpha, self.beta)
 
-        results, self.solver_ = list(finished), self._solver_name()
+        results = list(finished)
         for index in range(len(finished), len(targets)):
             solver = make_solver(
                 self.solver_, fit_lambdas=self.fit_lambdas, n_threads=effective_n_jobs(self.n_jobs),

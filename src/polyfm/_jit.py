@@ -68,7 +68,7 @@ def loop(function: Callable | None = None, *, streaming: bool = False) -> Callab
     """Compile `function` on first call; `streaming` loops run over contiguous memory and may reorder sums."""
     if function is None:
         return lambda function: loop(function, streaming=streaming)
-    dispatcher = njit(nogil=True, fastmath=STREAMING if streaming else False)(function)
+    dispatcher = njit(nogil=True, error_model="numpy", fastmath=STREAMING if streaming else False)(function)
     if os.environ.get("POLYFM_CACHE", "1") != "0" and hasattr(dispatcher, "py_func"):
         _enable_cache(dispatcher, "streaming" if streaming else "gathering")
     return dispatcher

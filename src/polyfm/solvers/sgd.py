@@ -17,6 +17,7 @@ from polyfm.solvers.base import Monitor
 
 STEP = 0.3  # of a parameter's natural size; see docs/benchmarks.md
 MOST_HALVINGS = 60
+TILE = 64  # rows
 
 
 @dataclass
@@ -63,7 +64,7 @@ class SGD:
         state.best = (monitor.first, state.parameters.copy(), [a.copy() for a in state.accumulators])
         stop = False
         while not stop:
-            order = np.random.RandomState([state.seed, state.epoch]).permutation(problem.design.shape[0])
+            order = tiled_permutation(problem.design.shape[0], [state.seed, state.epoch])
             while True:
                 self.epoch(problem, state, order, counts, problem.design.shape[0])
                 objective = problem.objective(state.parameters)
@@ -151,6 +152,14 @@ class SGD:
         for P, block in zip(parameters.factors, blocks, strict=True):
             P[:] = block.T.transpose(2, 1, 0)
         state.epoch += 1
+
+
+def tiled_permutation(n: int, seed) -> np.ndarray:
+    """Rows in runs of TILE, the runs in random order. The design has shuffled the rows already, once and for all;
+    this varies the order from epoch to epoch, and memory is still read in runs."""
+    starts = np.random.RandomState(seed).permutation(-(-n // TILE)) * TILE
+    order = (starts[:, None] + np.arange(TILE)).ravel()
+    return order[order < n]
 
 
 def natural_sizes(problem: Problem, parameters: Parameters) -> np.ndarray:
