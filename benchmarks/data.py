@@ -67,6 +67,42 @@ def a9a():
     return X_train, X_test, y_train, y_test
 
 
+def movielens_100k():
+    import pandas as pd
+
+    ratings = pd.read_csv(home() / "ml-100k" / "u.data.gz", sep="\t", header=None)
+    X, y = one_hot(ratings[0].to_numpy(), ratings[1].to_numpy()), ratings[2].to_numpy(float)
+    return train_test_split(X, y, test_size=0.25, random_state=0)
+
+
+def newsgroups(n_classes: int = 6):
+    """tf-idf of the first few of the 20 newsgroups."""
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    train, test = (sp.load_npz(home() / "20news" / f"{part}_counts.npz").astype(float) for part in ("train", "test"))
+    targets = np.load(home() / "20news" / "targets.npz")
+    few, few_test = targets["y_train"] < n_classes, targets["y_test"] < n_classes
+    tfidf = TfidfTransformer().fit(train[few])
+    return (
+        tfidf.transform(train[few]), tfidf.transform(test[few_test]), targets["y_train"][few],
+        targets["y_test"][few_test],
+    )  # fmt: skip
+
+
+def criteo():
+    """The tiny sample: integers standardised, categories one-hot."""
+    import pandas as pd
+
+    from polyfm.tabular import TableEncoder
+
+    table = pd.read_csv(home() / "criteo" / "train.tiny.csv.gz")
+    y = table.pop("Label").to_numpy()
+    table = table.drop(columns="Id")
+    train, test, y_train, y_test = train_test_split(table, y, test_size=0.25, random_state=0)
+    encoder = TableEncoder().fit(train)
+    return encoder.transform(train), encoder.transform(test), y_train, y_test
+
+
 def synthetic_anova(degree: int = 3, n: int = 4000, d: int = 20, rank: int = 5, seed: int = 0):
     """Targets of a random ANOVA model of one degree, with a tenth of noise."""
     from polyfm.kernels import anova_kernel

@@ -172,8 +172,8 @@ def test_bad_parameters_are_named(parameters, message):
 
 
 def test_direct_polynomial_networks_say_what_works():
-    with pytest.raises(ValueError, match="no solver for method='direct'.*Use method='lifted'"):
-        PolynomialNetworkRegressor(method="direct").fit([[1.0]], [1.0])
+    with pytest.raises(ValueError, match="cannot be trained by coordinate descent.*Use solver='lbfgs' or 'sgd'"):
+        PolynomialNetworkRegressor(method="direct", solver="cd").fit([[1.0]], [1.0])
 
 
 def test_weights_that_cannot_be_are_refused(small):

@@ -16,6 +16,7 @@ from polyfm.estimators_cv import (
 )
 from polyfm.interpretation import explain, interactions
 from polyfm.modelfile import load_model, model_info, save_model
+from polyfm.tabular import TableEncoder
 
 __version__ = "0.1.0"
 
@@ -28,6 +29,7 @@ __all__ = [
     "PolynomialNetworkClassifierCV",
     "PolynomialNetworkRegressor",
     "PolynomialNetworkRegressorCV",
+    "TableEncoder",
     "direct_to_lifted",
     "display",
     "explain",

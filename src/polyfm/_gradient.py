@@ -42,6 +42,7 @@ def emit_tile(blocks, indptr, indices, data, order, lo, hi, slopes):
 
 def _absorb(block, indptr, indices, data, order, lo, hi, f):
     form, dummies, T, lams = block.form, block.dummies, block.T, block.lams
+    one = T.dtype.type(1.0)  # a plain 1.0 would turn single precision into double
     d = T.shape[0] - dummies
     for r in range(lo, hi):
         i = at(order, r, r)
@@ -49,9 +50,9 @@ def _absorb(block, indptr, indices, data, order, lo, hi, f):
         A[:] = 0.0
         first = indptr[i]
         for e in range(first, indptr[i + 1]):
-            form.absorb(A, T, at(indices, e, e - first), at(data, e, 1.0))
+            form.absorb(A, T, at(indices, e, e - first), at(data, e, one))
         for q in range(dummies):
-            form.absorb(A, T, d + q, 1.0)
+            form.absorb(A, T, d + q, one)
         total = 0.0
         for s in range(lams.shape[0]):
             total += lams[s] * form.total(A, s)
@@ -60,6 +61,7 @@ def _absorb(block, indptr, indices, data, order, lo, hi, f):
 
 def _emit(block, indptr, indices, data, order, lo, hi, slopes):
     form, dummies, T, lams, c, G, g = block.form, block.dummies, block.T, block.lams, block.c, block.G, block.g
+    one = T.dtype.type(1.0)
     d = T.shape[0] - dummies
     for r in range(lo, hi):
         i = at(order, r, r)
@@ -70,9 +72,9 @@ def _emit(block, indptr, indices, data, order, lo, hi, slopes):
             g[s] += slope * form.total(A, s)
         first = indptr[i]
         for e in range(first, indptr[i + 1]):
-            form.emit(A, T, G, c, at(indices, e, e - first), at(data, e, 1.0))
+            form.emit(A, T, G, c, at(indices, e, e - first), at(data, e, one))
         for q in range(dummies):
-            form.emit(A, T, G, c, d + q, 1.0)
+            form.emit(A, T, G, c, d + q, one)
 
 
 overload(_absorb)(lambda block, indptr, indices, data, order, lo, hi, f: _absorb)

@@ -13,13 +13,11 @@ from numba.extending import overload
 from polyfm._gradient import emit_tile, predict_tile
 from polyfm._jit import at, loop
 
-TINY = 1e-30
-
 
 class Steps(NamedTuple):
     """What AdaGrad keeps for a block of bases."""
 
-    H: np.ndarray  # (features + dummies, factors, bases): sums of squared gradients
+    H: np.ndarray  # (features + dummies, factors, bases): sums of squared gradients, never quite 0
     penalties: np.ndarray  # (bases,)
     eta: float
 
@@ -31,21 +29,22 @@ def step_blocks(blocks, steps, touched, n_touched, occurrences, counts, share):
 
 
 def _step(block, step, touched, n_touched, occurrences, counts, share):
-    T, G, H, penalties, eta = block.T, block.G, step.H, step.penalties, step.eta
+    T, G, H, penalties = block.T, block.G, step.H, step.penalties
+    eta = T.dtype.type(step.eta)
     d = T.shape[0] - block.dummies
     for q in range(n_touched + block.dummies):
         if q < n_touched:
             j = touched[q]
-            part = occurrences[j] / counts[j]
+            part = T.dtype.type(occurrences[j] / counts[j])
         else:
             j = d + q - n_touched
-            part = share
+            part = T.dtype.type(share)
         for t in range(T.shape[1]):
             for s in range(T.shape[2]):
                 g = G[j, t, s] + part * penalties[s] * T[j, t, s]
                 h = H[j, t, s] + g * g
                 H[j, t, s] = h
-                T[j, t, s] -= eta * g / math.sqrt(h + TINY)
+                T[j, t, s] -= eta * g / math.sqrt(h)
                 G[j, t, s] = 0.0
 
 
@@ -96,11 +95,11 @@ def epoch(
             if eta_w > 0.0:
                 g = gw[j] + occurrences[j] / counts[j] * alpha * coef[j]
                 hw[j] += g * g
-                coef[j] -= eta_w * g / math.sqrt(hw[j] + TINY)
+                coef[j] -= eta_w * g / math.sqrt(hw[j])
             gw[j] = 0.0
         step_blocks(blocks, steps, touched, n_touched, occurrences, counts, (stop - start) / n_total)
         for q in range(n_touched):
             occurrences[touched[q]] = 0
         if eta_b > 0.0:
             hb[0] += gb * gb
-            intercept[0] -= eta_b * gb / math.sqrt(hb[0] + TINY)
+            intercept[0] -= eta_b * gb / math.sqrt(hb[0])

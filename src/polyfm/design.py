@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-
 BLOCK = 2**17  # rows whose state (a few MB) stays in the processor's cache; chosen by measurement
 
 

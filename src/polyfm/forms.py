@@ -98,8 +98,8 @@ class DirectAnova(NamedTuple):
     def emit(self, A, T, G, c, j, x):
         for s in range(A.shape[1]):
             p = x * T[j, 0, s]
-            b = 1.0
-            for o in range(len(self.orders) - 1):
+            b = A[0, s] - p
+            for o in range(1, len(self.orders) - 1):
                 b = A[o, s] - p * b
             G[j, 0, s] += c[s] * x * b
 

@@ -51,7 +51,7 @@ class SGD:
                 int(numbers[3]),
             )  # fmt: skip
         dtype = problem.design.dtype
-        accumulators = [np.zeros(shape, dtype=dtype) for shape in (*shapes, (d,), (1,))]
+        accumulators = [np.full(shape, 1e-30, dtype=dtype) for shape in (*shapes, (d,), (1,))]
         return State(parameters.copy(), accumulators, natural_sizes(problem, parameters), seed=self.seed)
 
     def extra(self, state: State) -> dict[str, np.ndarray]:
