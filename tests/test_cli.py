@@ -101,6 +101,25 @@ def test_stream_is_learned_in_bounded_memory(files, tmp_path):
     assert scores["R2"] > 0.9
 
 
+def test_progressive_scores_are_those_of_all_rows():
+    from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+
+    from polyfm.cli.main import _Progressive
+
+    rng = np.random.RandomState(0)
+    y, p = 100 + rng.standard_normal(1000), 100 + rng.standard_normal(1000)
+    regression, classes = _Progressive(False), _Progressive(True)
+    assert regression.scores() == {}
+    for rows in np.split(np.arange(1000), [10, 300, 999]):
+        regression.add(y[rows], p[rows])
+        classes.add(y[rows] > 100, p[rows] > 100)
+    scores = regression.scores()
+    assert np.isclose(scores["R2"], r2_score(y, p))
+    assert np.isclose(scores["RMSE"], root_mean_squared_error(y, p))
+    assert np.isclose(scores["MAE"], mean_absolute_error(y, p))
+    assert classes.scores()["accuracy"] == np.mean((y > 100) == (p > 100))
+
+
 def test_beta_is_searched_on_request(files, tmp_path):
     result = polyfm("fit", files / "regression.svm", "--cv", "--json", "--random-state", "0", "--kind", "pn")
     assert json.loads(result.stdout)["beta_chosen"] > 0

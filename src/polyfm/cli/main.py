@@ -218,15 +218,14 @@ def _fit_stream(source: Source, kind: str, task: str, parameters: dict) -> dict[
     classify = task == "classification" or (task == "auto" and len(labels) <= 2)
     passes = parameters.pop("max_iter", 1)
     model = _estimator(kind, classify, False, parameters)
-    rows, predictions, targets = 0, [], []
+    rows, progress = 0, _Progressive(classify)
     interrupted = False
     try:
         for epoch in range(passes):
             for X, y in source.chunks(with_target=True):
                 if epoch == 0:
                     if rows:
-                        predictions.append(model.predict(X))
-                        targets.append(y)
+                        progress.add(y, model.predict(X))
                     rows += len(y)
                 model.partial_fit(X, y, **({"classes": labels} if classify else {}))
                 console.print(f"pass {epoch + 1} of {passes}: {model.n_samples_seen_:,} rows", end="\r")
@@ -241,10 +240,37 @@ def _fit_stream(source: Source, kind: str, task: str, parameters: dict) -> dict[
         "features": model.n_features_in_,
         **_described(model),
     }
-    if predictions:
-        scores = _metrics(classify, np.concatenate(targets), np.concatenate(predictions))
-        summary |= {f"progressive {name}": value for name, value in scores.items()}
+    summary |= {f"progressive {name}": value for name, value in progress.scores().items()}
     return {**summary, "_model": model, "_interrupted": interrupted}
+
+
+class _Progressive:
+    """Scores of predictions that come in chunks, from sums alone: memory does not grow with the rows."""
+
+    def __init__(self, classify: bool):
+        self.classify = classify
+        self.n, self.correct, self.mean, self.spread, self.squares, self.sizes = 0, 0, 0.0, 0.0, 0.0, 0.0
+
+    def add(self, y: np.ndarray, predictions: np.ndarray) -> None:
+        n = self.n + len(y)
+        if self.classify:
+            self.correct += int(np.sum(y == predictions))
+        else:
+            # The sum of squares around the mean of all rows so far, by the parallel form of Welford's update.
+            mean, shift = float(np.mean(y)), float(np.mean(y)) - self.mean
+            self.spread += float(np.sum((y - mean) ** 2)) + shift**2 * self.n * len(y) / n
+            self.mean += shift * len(y) / n
+            self.squares += float(np.sum((y - predictions) ** 2))
+            self.sizes += float(np.sum(np.abs(y - predictions)))
+        self.n = n
+
+    def scores(self) -> dict[str, float]:
+        if self.n == 0:
+            return {}
+        if self.classify:
+            return {"accuracy": self.correct / self.n}
+        r2 = {"R2": 1 - self.squares / self.spread} if self.spread > 0 else {}
+        return {**r2, "RMSE": float(np.sqrt(self.squares / self.n)), "MAE": self.sizes / self.n}
 
 
 def _described(model) -> dict[str, Any]:
