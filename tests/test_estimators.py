@@ -256,6 +256,16 @@ def test_verbose_prints_a_line_an_epoch(small, capsys):
     assert "epoch    1   objective" in lines[0]
 
 
+def test_verbose_shows_a_bar_on_a_terminal(small, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    FactorizationMachineRegressor(verbose=1, max_iter=4, tol=0, random_state=0).fit(*small)
+    lines = capsys.readouterr().out.split("\n")
+    assert lines[0].startswith("\r\033[Kepoch    1")
+    assert lines[1].startswith("████████░░░░░░░░░░░░░░░░░░░░░░  25% of max_iter")
+    assert "epoch    4" in lines[-2]
+    assert lines[-1] == ""  # nothing is left below the last line
+
+
 def test_lambdas_are_kept_or_fitted_as_asked(small):
     X, y = small
     given = np.linspace(-1, 1, 10)

@@ -1,5 +1,6 @@
 """What all solvers share: the protocol, and the monitor that watches, prints, stops and keeps the history."""
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ import numpy as np
 from polyfm.model import Parameters
 from polyfm.problem import Problem
 
+BAR = 30  # characters
 NEGLIGIBLE = 1e-12  # an objective this small a part of the first is zero for all purposes
 
 
@@ -70,13 +72,6 @@ class Monitor:
         before = self.history[-1] if self.history else self.first
         self.history.append(float(objective))
         stop = [hook(self, state) for hook in self.hooks]
-        if self.verbose:
-            change = (objective - before) / abs(before) if before else 0.0
-            print(
-                f"epoch {len(self.history):4d}   objective {objective:.8g}   change {change:+.2e}   "
-                f"{time.perf_counter() - self.began:.2f} s{self.note}",
-                flush=True,
-            )
         path = [self.first, *self.history]
         if len(path) > self.window:
             earlier, latest = min(path[: -self.window]), min(path[-self.window :])
@@ -84,7 +79,23 @@ class Monitor:
         self.converged |= bool(objective <= NEGLIGIBLE * self.first)
         if any(stop):
             self.converged = True  # somebody is content with what there is
-        return self.converged or len(self.history) >= self.max_iter
+        done = self.converged or len(self.history) >= self.max_iter
+        if self.verbose:
+            self._show(objective, (objective - before) / abs(before) if before else 0.0, done)
+        return done
+
+    def _show(self, objective: float, change: float, done: bool) -> None:
+        """A line an epoch and, where there is a terminal, a bar below it that the next line takes the place of."""
+        seconds, epoch = time.perf_counter() - self.began, len(self.history)
+        line = f"epoch {epoch:4d}   objective {objective:.8g}   change {change:+.2e}   {seconds:.2f} s{self.note}"
+        if not sys.stdout.isatty():
+            print(line, flush=True)
+            return
+        part = epoch / self.max_iter
+        bar = (
+            f"{'█' * round(BAR * part):░<{BAR}} {part:4.0%} of max_iter, at most {seconds * (1 / part - 1):.0f} s more"
+        )
+        print(f"\r\033[K{line}", end="\n" if done else f"\n{bar}", flush=True)
 
 
 def run(
@@ -114,6 +125,8 @@ def run(
             solver.minimise(problem, state, monitor)
     except KeyboardInterrupt:
         interrupted = True
+        if verbose and sys.stdout.isatty():
+            print()  # leave the bar
         if not monitor.history:
             monitor.history.append(problem.objective(state.parameters))
     return Result(state.parameters, np.array(monitor.history), monitor.converged, interrupted, solver.extra(state))
