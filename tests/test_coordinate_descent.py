@@ -84,12 +84,12 @@ def test_no_single_update_raises_the_objective(small, kernel, method, loss):
     for s in range(group.n_bases):
         S = np.zeros((X.shape[0], 1 + group.n_cached))
         S[:, 0] = problem.predict(parameters)
-        _columns._refresh(group.form, *problem.design.rows, 0, S, P[s])
+        _columns._refresh(group.form, *problem.design.rows, 0, 0, X.shape[0], S, P[s])
         for t in range(group.n_factors):
             for j in range(X.shape[1]):
                 arguments = (
-                    group.form, problem.loss, indptr[j : j + 2], rows, data, problem.target, problem.weight, S, P[s],
-                    t, j, lams[s] * group.scale, penalties[s],
+                    group.form, problem.loss, indptr, rows, data, None, j, j + 1, problem.target, problem.weight, S,
+                    P[s], t, 0, lams[s] * group.scale, penalties[s],
                 )  # fmt: skip
                 _columns._sweep(*arguments)
                 after = problem.objective(parameters)
@@ -130,7 +130,7 @@ def test_compiled_epochs_equal_plain_python_and_dense_equals_sparse(small, kerne
     ):
         epoch(
             group.form, problem.loss, tuple(problem.design.columns), tuple(problem.design.rows),
-            problem.design.ones.indptr, problem.target, problem.weight, state, factors, lams * group.scale,
+            None, problem.design.ones.indptr, problem.target, problem.weight, state, factors, lams * group.scale,
             group.penalties(problem.beta, lams),
         )  # fmt: skip
     assert_allclose(compiled_P, P, rtol=1e-9, atol=1e-12)

@@ -1,9 +1,12 @@
-"""Loops over the columns of X: coordinate descent.
+"""Loops over the columns of X: coordinate descent, and which columns can be updated at the same time.
 
 Letters, as in the paper: S state of the samples (column 0: prediction f_i; the rest: the form's cache), B factors of
 one basis (factors x features), lam its weight, mu the loss's curvature, eta a bound on the second derivative.
 `rows` is None where column j is contiguous (dense data, dummy features): then entry e is sample e - indptr[j].
+`order` lists the columns in the order of their updates, or is None where that is their own.
 """
+
+import numpy as np
 
 from polyfm._jit import at, inline, loop
 
@@ -11,10 +14,11 @@ TINY = 1e-290  # no curvature: a step along such a coordinate changes nothing bu
 
 
 @inline
-def _sweep(form, loss, indptr, rows, data, y, weight, S, B, t, first, lam, penalty):
-    """Minimise over B[t, first:first + d] one coordinate after the other (the updates of the paper's section 7)."""
+def _sweep(form, loss, indptr, rows, data, order, start, stop, y, weight, S, B, t, first, lam, penalty):
+    """Minimise over B[t, first + column], one column after the other (the updates of the paper's section 7)."""
     mu = loss.curvature
-    for column in range(indptr.shape[0] - 1):
+    for c in range(start, stop):
+        column = at(order, c, c)
         j = first + column
         lo = indptr[column]
         hi = indptr[column + 1]
@@ -42,10 +46,10 @@ def _sweep(form, loss, indptr, rows, data, y, weight, S, B, t, first, lam, penal
 
 
 @inline
-def _refresh(form, indptr, indices, data, dummies, S, B):
-    """Recompute the form's cache of every sample, row by row: sequential writes, and rounding never accumulates."""
+def _refresh(form, indptr, indices, data, dummies, start, stop, S, B):
+    """Recompute the form's cache of samples, row by row: sequential writes, and rounding never accumulates."""
     n_features = B.shape[1] - dummies
-    for i in range(S.shape[0]):
+    for i in range(start, stop):
         form.reset(S, i)
         for e in range(indptr[i], indptr[i + 1]):
             form.include(S, i, B, indices[e], at(data, e, 1.0))
@@ -68,32 +72,71 @@ def _refresh_dense(form, columns, dummies, S, B):
             form.include(S, i, B, n_features + q, 1.0)
 
 
+@inline
+def _sweep_all(form, loss, indptr, rows, data, order, whole, y, weight, S, B, lam, penalty):
+    """All coordinates of one basis: each factor's features, then its dummy features."""
+    d = indptr.shape[0] - 1
+    for t in range(B.shape[0]):
+        _sweep(form, loss, indptr, rows, data, order, 0, d, y, weight, S, B, t, 0, lam, penalty)
+        for q in range(B.shape[1] - d):
+            _sweep(form, loss, whole, None, None, None, 0, 1, y, weight, S, B, t, d + q, lam, penalty)
+
+
 @loop
-def epoch_sparse(form, loss, by_column, by_row, whole, y, weight, S, P, lams, penalties):
+def epoch_sparse(form, loss, by_column, by_row, order, whole, y, weight, S, P, lams, penalties):
     """One pass over all coordinates of P (bases x factors x features), basis by basis."""
-    c_indptr, c_rows, c_data = by_column
-    r_indptr, r_indices, r_data = by_row
-    d = c_indptr.shape[0] - 1
-    dummies = P.shape[2] - d
+    indptr, rows, data = by_column
+    dummies = P.shape[2] - (indptr.shape[0] - 1)
     for s in range(P.shape[0]):
-        B = P[s]
-        _refresh(form, r_indptr, r_indices, r_data, dummies, S, B)
-        for t in range(P.shape[1]):
-            _sweep(form, loss, c_indptr, c_rows, c_data, y, weight, S, B, t, 0, lams[s], penalties[s])
-            for q in range(dummies):
-                _sweep(form, loss, whole, None, None, y, weight, S, B, t, d + q, lams[s], penalties[s])
+        _refresh(form, by_row[0], by_row[1], by_row[2], dummies, 0, S.shape[0], S, P[s])
+        _sweep_all(form, loss, indptr, rows, data, order, whole, y, weight, S, P[s], lams[s], penalties[s])
 
 
 @loop(streaming=True)
-def epoch_dense(form, loss, by_column, by_row, whole, y, weight, S, P, lams, penalties):
+def epoch_dense(form, loss, by_column, by_row, order, whole, y, weight, S, P, lams, penalties):
     """The same for dense X, whose columns are contiguous and S in Fortran order: every inner loop vectorises."""
-    c_indptr, c_rows, c_data = by_column
-    d = c_indptr.shape[0] - 1
-    dummies = P.shape[2] - d
+    indptr, rows, data = by_column
+    dummies = P.shape[2] - (indptr.shape[0] - 1)
     for s in range(P.shape[0]):
-        B = P[s]
-        _refresh_dense(form, c_data, dummies, S, B)
-        for t in range(P.shape[1]):
-            _sweep(form, loss, c_indptr, c_rows, c_data, y, weight, S, B, t, 0, lams[s], penalties[s])
-            for q in range(dummies):
-                _sweep(form, loss, whole, None, None, y, weight, S, B, t, d + q, lams[s], penalties[s])
+        _refresh_dense(form, data, dummies, S, P[s])
+        _sweep_all(form, loss, indptr, rows, data, order, whole, y, weight, S, P[s], lams[s], penalties[s])
+
+
+@loop
+def refresh(form, by_row, dummies, start, stop, S, B):
+    """One thread's share of the rows in `epoch_sparse`."""
+    _refresh(form, by_row[0], by_row[1], by_row[2], dummies, start, stop, S, B)
+
+
+@loop
+def sweep(form, loss, by_column, order, start, stop, y, weight, S, B, t, first, lam, penalty):
+    """One thread's share of the columns in `epoch_sparse`."""
+    indptr, rows, data = by_column
+    _sweep(form, loss, indptr, rows, data, order, start, stop, y, weight, S, B, t, first, lam, penalty)
+
+
+@loop
+def colour(indptr, rows, n_samples):
+    """Greedy colouring in two passes over the non-zeros: columns of one colour have no row in common.
+
+    A row remembers the colours of its columns as the bits of one word. A column takes the first colour that none of
+    its rows has; with all 64 in use it gets the number 64, which stands for none. Empty columns stay with the last.
+    """
+    taken = np.zeros(n_samples, dtype=np.uint64)
+    one = np.uint64(1)
+    colours = np.zeros(indptr.shape[0] - 1, dtype=np.uint8)
+    for j in range(indptr.shape[0] - 1):
+        if indptr[j] == indptr[j + 1]:
+            colours[j] = colours[j - 1] if j > 0 else 0
+            continue
+        used = np.uint64(0)
+        for e in range(indptr[j], indptr[j + 1]):
+            used |= taken[rows[e]]
+        c = np.uint64(0)
+        while c < 64 and (used >> c) & one:
+            c += one
+        colours[j] = c
+        if c < 64:
+            for e in range(indptr[j], indptr[j + 1]):
+                taken[rows[e]] |= one << c
+    return colours

@@ -1,11 +1,16 @@
 """Design: the data matrix X as compiled loops want it, by rows and by columns."""
 
+import itertools
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from polyfm import _columns
+
+N_COLOURS = 64
+WORTH_A_THREAD = 2**15  # non-zeros: fewer take less time than threads need to agree
 BLOCK = 2**17  # rows whose state (a few MB) stays in the processor's cache; chosen by measurement
 
 
@@ -16,6 +21,18 @@ class Compressed(NamedTuple):
     indptr: np.ndarray
     indices: np.ndarray | None
     data: np.ndarray | None
+
+
+class Groups(NamedTuple):
+    """Columns in groups: group g is order[bounds[g]:bounds[g + 1]] (`order` is None where it is 0, 1, 2, ...).
+
+    Columns of one of the first `n_apart` groups have no row in common. What descent does to one of them does not depend
+    on the others, so they can be updated at the same time with exactly the result of one after the other.
+    """
+
+    order: np.ndarray | None
+    bounds: np.ndarray
+    n_apart: int
 
 
 def _frozen(array: np.ndarray, dtype) -> np.ndarray:
@@ -72,6 +89,46 @@ class Design:
             return self._compressed(self._X.tocsc())
         n, d = self.shape
         return Compressed(_offsets(d, n), None, _frozen(np.asarray(self._X).T, self.dtype).reshape(-1))
+
+    @cached_property
+    def groups(self) -> Groups | None:
+        """Columns that can be updated at the same time, or None where there are too few (text, dense data).
+
+        One-hot fields are such groups. The answer depends on X alone: descent takes columns in this order whatever
+        the number of threads.
+        """
+        indptr, rows, _ = self.columns
+        if rows is None or len(rows) < WORTH_A_THREAD:
+            return None
+        colours = _columns.colour(indptr, rows, self.shape[0])
+        sizes = np.diff(indptr.astype(np.int64))
+        n_apart = int(colours.max()) + 1 if colours.max() < N_COLOURS else N_COLOURS
+        nonzeros = np.bincount(colours, weights=sizes, minlength=N_COLOURS + 1)
+        largest = np.zeros(N_COLOURS + 1)
+        np.maximum.at(largest, colours, sizes)
+        apart = (nonzeros >= WORTH_A_THREAD) & (largest <= nonzeros / 2)
+        if nonzeros[:N_COLOURS][apart[:N_COLOURS]].sum() < 0.75 * len(rows):
+            return None
+        bounds = np.concatenate(([0], np.cumsum(np.bincount(colours)))).astype(np.int64)
+        in_order = bool(np.all(colours[1:] >= colours[:-1]))
+        order = None if in_order else _frozen(np.argsort(colours, kind="stable"), np.uint32)
+        return Groups(order, bounds, n_apart)
+
+    def shares(self, n_threads: int) -> list[list[tuple[int, int]]]:
+        """For each group the ranges of its columns that threads take, about equal in non-zeros; groups that are not
+        apart, or not worth it, are one range."""
+        assert self.groups is not None
+        order, bounds, n_apart = self.groups
+        sizes = np.diff(self.columns.indptr.astype(np.int64))
+        before = np.concatenate(([0], np.cumsum(sizes if order is None else sizes[order])))
+        shares = []
+        for g in range(len(bounds) - 1):
+            lo, hi = int(bounds[g]), int(bounds[g + 1])
+            parts = n_threads if g < n_apart and before[hi] - before[lo] >= WORTH_A_THREAD else 1
+            cuts = np.searchsorted(before, np.linspace(before[lo], before[hi], parts + 1)[1:-1])
+            cuts = [lo, *np.clip(cuts, lo, hi), hi]
+            shares.append([(int(a), int(b)) for a, b in itertools.pairwise(cuts)])
+        return shares
 
     @property
     def ones(self) -> Compressed:

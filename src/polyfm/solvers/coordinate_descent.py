@@ -1,5 +1,6 @@
 """Coordinate descent (section 7 and appendix D of the paper): no learning rate, the objective never increases."""
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from polyfm.forms import Linear
 from polyfm.model import Group, Parameters, expand
 from polyfm.problem import Problem
 from polyfm.solvers.base import Monitor
+from polyfm.threads import Team
 
 LAMBDA_CYCLES = 10  # at most, an epoch; after the first epoch one or two suffice
 
@@ -22,6 +24,7 @@ class State:
 @dataclass(frozen=True)
 class CoordinateDescent:
     fit_lambdas: bool = False
+    n_threads: int = 1
     window: int = 1
 
     def init_state(self, problem: Problem, parameters: Parameters, extra: dict[str, np.ndarray] | None = None) -> State:
@@ -67,15 +70,36 @@ class CoordinateDescent:
         digits, and single precision has few. Then they are computed anew after every epoch."""
         return problem.design.dtype == np.float32 or any(group.degree > 2 for group in problem.model.groups)
 
-    @staticmethod
-    def _sweep(problem: Problem, form, S, P, lams, penalties) -> None:
+    def _sweep(self, problem: Problem, form, S, P, lams, penalties) -> None:
         design = problem.design
-        epoch = _columns.epoch_sparse if design.is_sparse else _columns.epoch_dense
-        rows = design.rows if design.is_sparse else design.ones
-        epoch(
-            form, problem.loss, tuple(design.columns), tuple(rows), design.ones.indptr, problem.target, problem.weight,
-            S, P, lams, penalties,
-        )  # fmt: skip
+        groups = design.groups
+        order = None if groups is None else groups.order
+        columns, ones = tuple(design.columns), design.ones.indptr
+        if self.n_threads == 1 or groups is None:
+            epoch = _columns.epoch_sparse if design.is_sparse else _columns.epoch_dense
+            rows = tuple(design.rows if design.is_sparse else design.ones)
+            epoch(form, problem.loss, columns, rows, order, ones, problem.target, problem.weight, S, P, lams, penalties)
+            return
+        (n, d), rows = design.shape, tuple(design.rows)
+        dummies = P.shape[2] - d
+        blocks = list(itertools.pairwise(np.linspace(0, n, self.n_threads + 1).astype(np.int64)))
+        shares = design.shares(self.n_threads)
+        data = problem.target, problem.weight, S
+        with Team(self.n_threads) as team:
+            for B, lam, penalty in zip(P, lams, penalties, strict=True):
+                if form != Linear():
+                    team.run(lambda a, b, B=B: _columns.refresh(form, rows, dummies, a, b, S, B), blocks)
+                for t in range(P.shape[1]):
+                    step = t, 0, lam, penalty
+
+                    def sweep(start: int, stop: int, B=B, step=step) -> None:
+                        _columns.sweep(form, problem.loss, columns, order, start, stop, *data, B, *step)
+
+                    for share in shares:
+                        team.run(sweep, share)
+                    for q in range(dummies):
+                        whole = ones, None, None
+                        _columns.sweep(form, problem.loss, whole, None, 0, 1, *data, B, t, d + q, lam, penalty)
 
 
 def descend_lambdas(problem: Problem, group: Group, P: np.ndarray, lams: np.ndarray, f: np.ndarray) -> None:

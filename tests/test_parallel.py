@@ -1,0 +1,112 @@
+"""Features that never occur together: how they are found, and that threads over them change no bit of the result."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from polyfm import FactorizationMachineRegressor, _columns, design
+from polyfm.design import Design
+from polyfm.initial import initial_parameters
+from polyfm.losses import as_loss
+from polyfm.model import build_model
+from polyfm.problem import Problem
+from polyfm.solvers import CoordinateDescent, run
+
+
+def one_hot(rng, n: int, sizes, shuffled: bool):
+    """Rows with one feature of each field; with `shuffled`, the fields' columns are mixed."""
+    starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+    columns = np.column_stack([rng.randint(size, size=n) + start for size, start in zip(sizes, starts, strict=True)])
+    if shuffled:
+        columns = rng.permutation(sum(sizes))[columns]
+    X = sp.csr_matrix((np.ones(columns.size), columns.ravel(), np.arange(0, columns.size + 1, len(sizes))))
+    X.sort_indices()
+    return X
+
+
+@pytest.fixture
+def threads_pay(monkeypatch):
+    """Let even tiny groups be shared out."""
+    monkeypatch.setattr(design, "WORTH_A_THREAD", 1)
+
+
+@given(st.integers(0, 2**31 - 1), st.integers(1, 40), st.integers(1, 90), st.floats(0.0, 0.6))
+@settings(max_examples=60, deadline=None)
+def test_columns_of_one_colour_share_no_row(seed, n, d, density):
+    X = sp.random(n, d, density=density, format="csc", random_state=np.random.RandomState(seed))
+    colours = _columns.colour(*Design(X).columns[:2], n)
+    present = X.toarray() != 0
+    for c in np.unique(colours[colours < design.N_COLOURS]):
+        assert present[:, colours == c].sum(axis=1).max(initial=0) <= 1
+    for j in np.flatnonzero(present.any(axis=0)):  # greedy: no smaller colour was free
+        neighbours = set(colours[:j][(present[:, :j] & present[:, [j]]).any(axis=0)])
+        assert all(c in neighbours for c in range(colours[j]))
+
+
+@pytest.mark.usefixtures("threads_pay")
+def test_one_hot_fields_are_groups(rng):
+    X = one_hot(rng, 200, [11, 7, 5], shuffled=False)
+    groups = Design(X).groups
+    assert groups.order is None
+    assert_array_equal(groups.bounds, [0, 11, 18, 23])
+    mixed = Design(one_hot(rng, 200, [11, 7, 5], shuffled=True)).groups
+    assert_array_equal(np.sort(mixed.order), np.arange(23))
+
+
+@pytest.mark.usefixtures("threads_pay")
+def test_text_and_dense_data_have_no_groups(rng):
+    text = sp.random(300, 200, density=0.3, format="csr", random_state=rng)
+    assert Design(text).groups is None
+    assert Design(text.toarray()).groups is None
+
+
+@pytest.mark.usefixtures("threads_pay")
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 7])
+def test_shares_are_all_columns_once_and_about_equal(rng, n_threads):
+    view = Design(one_hot(rng, 5000, [300, 200], shuffled=True))
+    sizes = np.diff(view.columns.indptr.astype(int))[view.groups.order]
+    shares = view.shares(n_threads)
+    assert [c for group in shares for a, b in group for c in range(a, b)] == list(range(500))
+    for group in shares:
+        loads = [sizes[a:b].sum() for a, b in group]
+        assert max(loads) - min(loads) <= 2 * sizes.max()
+
+
+@pytest.mark.usefixtures("threads_pay")
+@pytest.mark.parametrize(
+    ("kernel", "method", "loss", "degree", "lower", "shuffled"),
+    [
+        ("anova", "direct", "squared", 2, "explicit", False),
+        ("anova", "direct", "squared", 2, "explicit", True),
+        ("anova", "lifted", "logistic", 2, "augment", True),
+        ("homogeneous", "lifted", "logistic", 3, "augment", False),
+    ],
+)
+def test_threads_change_no_bit(rng, kernel, method, loss, degree, lower, shuffled):
+    X = one_hot(rng, 400, [30, 20, 10], shuffled)
+    y, weight = np.sign(rng.standard_normal(400)), rng.uniform(0.5, 2, 400)
+    model = build_model(kernel, method, degree, 3, lower, True, True)
+    problem = Problem.with_target(Design(X, sort_rows=True), model, as_loss(loss), y, weight, 0.5, 0.3)
+    assert problem.design.groups is not None
+    start = initial_parameters(problem, np.random.RandomState(0), 0.5)
+    results = [run(CoordinateDescent(n_threads=n), problem, start, max_iter=3, tol=0.0) for n in (1, 2, 3)]
+    for one, other in itertools.pairwise(results):
+        assert_array_equal(one.history, other.history)
+        for a, b in zip(one.parameters.factors, other.parameters.factors, strict=True):
+            assert_array_equal(a, b)
+        assert_array_equal(one.parameters.coef, other.parameters.coef)
+    assert np.all(np.diff(results[0].history) <= 0)
+
+
+@pytest.mark.usefixtures("threads_pay")
+def test_n_jobs_of_an_estimator_changes_no_bit(rng):
+    X = one_hot(rng, 500, [20, 15], shuffled=False)
+    y = rng.standard_normal(500)
+    one, two = (FactorizationMachineRegressor(n_jobs=n, max_iter=5, random_state=0).fit(X, y) for n in (1, 2))
+    assert_array_equal(one.components_, two.components_)
+    assert_array_equal(one.predict(X), two.predict(X))
