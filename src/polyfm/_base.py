@@ -9,6 +9,7 @@ from typing import Any
 
 import joblib
 import numpy as np
+import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import ConvergenceWarning
@@ -27,13 +28,12 @@ from polyfm.conversion import converted
 from polyfm.design import Design
 from polyfm.initial import initial_parameters
 from polyfm.losses import as_loss
-from polyfm.model import Model, Parameters, build_model
+from polyfm.model import Model, Parameters, Predictor, build_model
 from polyfm.problem import Problem
-from polyfm.solvers import SGD, SOLVERS, Hook, Result, make_solver, run
+from polyfm.solvers import SGD, SOLVERS, Hook, Result, automatic, is_multilinear, make_solver, run
 from polyfm.training import CallbackTask, Checkpoint, EarlyStopping, read_checkpoint
 
 LARGEST = {"float64": 1e100, "float32": 1e15}  # beyond these, squares of derivatives overflow
-COORDINATE_FORMS = {("anova", "direct"), ("anova", "lifted"), ("homogeneous", "lifted")}  # multilinear in the factors
 NOT_IN_KEY = {"max_iter", "tol", "verbose", "warm_start", "n_jobs", "checkpoint", "checkpoint_interval"}
 
 
@@ -73,14 +73,14 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
 
     def _validate_options(self) -> None:
         """Combinations of parameters that make no sense, before any work is done."""
-        solver = self._solver_name()
-        if solver == "cd" and (self._kernel, self.method) not in COORDINATE_FORMS:
+        if self.solver in ("cd", "block") and not is_multilinear(self._model()):
             raise ValueError(
                 f"{type(self).__name__} with method={self.method!r} cannot be trained by coordinate descent: the "
-                "homogeneous kernel is not multilinear in its bases. Use solver='lbfgs' or 'sgd', or method='lifted'."
+                "homogeneous kernel is not multilinear in its bases. Use solver='newton', 'lbfgs' or 'sgd', or "
+                "method='lifted'."
             )
-        if solver == "sgd" and self.fit_lambdas:
-            raise ValueError("fit_lambdas=True needs solver='cd' or 'lbfgs', got 'sgd'.")
+        if self.solver == "sgd" and self.fit_lambdas:
+            raise ValueError("fit_lambdas=True needs solver='cd', 'block', 'newton' or 'lbfgs', got 'sgd'.")
         if self.method == "lifted":
             if self.fit_lambdas:
                 raise ValueError("fit_lambdas=True needs method='direct': a lifted model has no lambdas to fit.")
@@ -121,9 +121,9 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=len(targets))
         key = self._key(X, targets, sample_weight) if self.warm_start or self.checkpoint else ""
         train, held_out = self._split(X, y, int(seeds[0]))
-        self.solver_ = self._solver_name()
-        arranged = {"shuffle_rows": int(seeds[0])} if self.solver_ == "sgd" else {"sort_rows": True}
+        arranged = {"shuffle_rows": int(seeds[0])} if self.solver == "sgd" else {"sort_rows": True}
         design, unseen = Design(X[train], **arranged), None if held_out is None else Design(X[held_out])
+        self.solver_ = self._solver_name(model, design)
         starts = self._warm_starts(model, design, len(targets), key)
         finished, current = read_checkpoint(Path(self.checkpoint), key) if self.checkpoint else ([], None)
 
@@ -172,11 +172,8 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             Path(self.checkpoint).unlink(missing_ok=True)
         self._warn(results)
 
-    def _solver_name(self) -> str:
-        """The solver that "auto" stands for; see docs/benchmarks.md for what supports the choice."""
-        if self.solver != "auto":
-            return self.solver
-        return "cd" if (self._kernel, self.method) in COORDINATE_FORMS else "lbfgs"
+    def _solver_name(self, model: Model, design: Design) -> str:
+        return automatic(model, design) if self.solver == "auto" else self.solver
 
     def _checked_weights(self, X, sample_weight):
         if sample_weight is None:
@@ -277,6 +274,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
     def _keep_parameters(self, model: Model, parameters: list[Parameters]) -> None:
         self._fitted_model = model
         self._parameters = parameters
+        self._predictor = Predictor(model, parameters)
         self.degrees_ = np.concatenate([np.full(g.n_bases, g.degree) for g in model.groups])
         components = [_stacked_components(model, p) for p in parameters]
         lambdas = [np.concatenate(p.lambdas) for p in parameters]
@@ -328,10 +326,27 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
 
     def _raw_predict(self, X) -> np.ndarray:
         """Predictions of shape (targets, samples)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        design = Design(X)
-        return np.stack([self._fitted_model.predict(p, design) for p in self._parameters])
+        if not hasattr(self, "_predictor"):
+            check_is_fitted(self)
+        if not self._is_plain(X):
+            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        n_threads = 1 if self.n_jobs in (None, 1) else effective_n_jobs(self.n_jobs)
+        return self._predictor(Design(X), n_threads)
+
+    def _is_plain(self, X) -> bool:
+        """Whether X is an array that scikit-learn's checks would let pass as it is. They take longer than a row."""
+        if hasattr(self, "feature_names_in_") or not (type(X) is np.ndarray or sp.issparse(X)):
+            return False
+        if (
+            X.ndim != 2
+            or X.shape[0] == 0
+            or X.shape[1] != self.n_features_in_
+            or X.dtype not in (np.float64, np.float32)
+        ):
+            return False
+        if type(X) is np.ndarray:
+            return bool(np.isfinite(X.sum()))
+        return X.format == "csr" and X.indices.dtype == np.int32 and bool(np.isfinite(X.data.sum()))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

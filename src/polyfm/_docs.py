@@ -49,10 +49,12 @@ _BODY = """{summary}
     init_scale : float, default={init_scale}
         Size of the random initial interactions: their root mean square over the training data, in units of that of
         the residuals of the best constant. It does not depend on the units of X and y.
-    solver : {{"auto", "cd", "lbfgs", "sgd"}}, default="auto"
-        Coordinate descent (no learning rate, the objective never increases), L-BFGS (every combination, an epoch is
-        one iteration), or stochastic steps (for very large data and streams). "auto" is coordinate descent wherever
-        it works: everywhere but for direct polynomial networks, which get L-BFGS. `solver_` says which it was.
+    solver : {{"auto", "cd", "block", "newton", "lbfgs", "sgd"}}, default="auto"
+        Coordinate descent; block descent (all parameters of a feature at once: for data with few features in a row,
+        such as one-hot fields); damped Gauss-Newton steps on all parameters (for small problems); L-BFGS (an epoch
+        is one iteration); or stochastic steps (for very large data and streams). None needs a learning rate, and
+        but for the last the objective never increases. "auto" chooses by the model and the data; `solver_` says which
+        it was.
     batch_size : int or "auto", default="auto"
         Rows in a stochastic step.
     max_iter : int, default={max_iter}
@@ -70,9 +72,11 @@ _BODY = """{summary}
     checkpoint_interval : int, default=10
     warm_start : bool, default=False
         Start from the parameters of the previous `fit`. On the same data, training goes on as if it had not stopped
-        (with "cd" and "sgd" bit for bit).
+        (bit for bit, except with "lbfgs").
     n_jobs : int, default=None
-        Threads for L-BFGS. None is 1, -1 is all processors. Results do not depend on it.
+        Threads for training and prediction. None is 1, -1 is all processors. Results do not depend on it. Descent uses
+        threads on features that never occur together, such as one-hot fields; text and dense data have none, and
+        train on one.
     random_state : int, RandomState or None, default=None
         Seed of the initial bases.
     verbose : int, default=0

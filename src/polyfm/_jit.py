@@ -24,6 +24,7 @@ PACKAGE = Path(__file__).parent
 # No "nnan" or "ninf": a non-finite value must stay visible. Reductions may be reordered, so that they vectorise.
 STREAMING = {"reassoc", "contract", "arcp", "nsz"}
 
+LANES = 8  # loops over a multiple of this many numbers vectorise without a remainder
 inline = register_jitable
 
 

@@ -25,18 +25,22 @@ def expand(form, indptr, indices, data, dummies, T, A, lo, hi, out):
 
 
 @loop(streaming=True)
-def add_expansion(form, indptr, indices, data, dummies, T, lams, A, lo, hi, f):
-    """f[i] += sum_s lambda_s K(p_s, x_i) for lo <= i < hi."""
+def add_expansion(form, indptr, indices, data, dummies, T, lams, slots, coef, lo, hi, f):
+    """f[i] += <coef, x_i> + sum_s lambda_s K(p_s, x_i) for lo <= i < hi; `coef` may be None."""
     d = T.shape[0] - dummies
+    A = np.empty((slots, T.shape[2]), dtype=T.dtype)
     for i in range(lo, hi):
         A[:] = 0.0
+        total = 0.0
         first = indptr[i]
         for e in range(first, indptr[i + 1]):
-            form.absorb(A, T, at(indices, e, e - first), at(data, e, 1.0))
+            j = at(indices, e, e - first)
+            x = at(data, e, 1.0)
+            total += x * at(coef, j, 0.0)
+            form.absorb(A, T, j, x)
         for q in range(dummies):
             form.absorb(A, T, d + q, 1.0)
-        total = 0.0
-        for s in range(A.shape[1]):
+        for s in range(T.shape[2]):
             total += lams[s] * form.total(A, s)
         f[i] += total
 

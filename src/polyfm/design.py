@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from polyfm import _columns
 
 N_COLOURS = 64
+SHORT = 4  # non-zeros a row: longer rows have no order that suits all their features, and a sorted copy takes memory
 WORTH_A_THREAD = 2**15  # non-zeros: fewer take less time than threads need to agree
 BLOCK = 2**17  # rows whose state (a few MB) stays in the processor's cache; chosen by measurement
 
@@ -67,7 +68,7 @@ class Design:
                 X = X.copy()
                 X.sum_duplicates()
             self._binary = bool(np.all(X.data == 1))
-            if sort_rows:
+            if sort_rows and (self._binary or X.nnz <= SHORT * X.shape[0]):
                 X = X.tocsr()
                 self.order = _locality_order(X)
                 X = X if self.order is None else X[self.order]
@@ -125,9 +126,9 @@ class Design:
         for g in range(len(bounds) - 1):
             lo, hi = int(bounds[g]), int(bounds[g + 1])
             parts = n_threads if g < n_apart and before[hi] - before[lo] >= WORTH_A_THREAD else 1
-            cuts = np.searchsorted(before, np.linspace(before[lo], before[hi], parts + 1)[1:-1])
-            cuts = [lo, *np.clip(cuts, lo, hi), hi]
-            shares.append([(int(a), int(b)) for a, b in itertools.pairwise(cuts)])
+            inner = np.searchsorted(before, np.linspace(before[lo], before[hi], parts + 1)[1:-1])
+            cuts = [lo, *np.clip(inner, lo, hi).tolist(), hi]
+            shares.append(list(itertools.pairwise(cuts)))
         return shares
 
     @property
@@ -154,12 +155,11 @@ def _locality_order(X) -> np.ndarray | None:
     d = X.shape[1]
     if X.nnz == 0 or d >= 2**31:
         return None
-    counts, last, start = np.diff(X.indptr), X.nnz - 1, X.indptr[:-1].astype(np.int64)
-    first = np.where(counts > 0, X.indices[np.minimum(start, last)], 0).astype(np.int64)
-    second = np.where(counts > 1, X.indices[np.minimum(start + 1, last)], 0).astype(np.int64)
+    counts, last = np.diff(X.indptr), X.nnz - 1
+    first = np.where(counts > 0, X.indices[np.minimum(X.indptr[:-1], last)], 0)
+    second = np.where(counts > 1, X.indices[np.minimum(X.indptr[:-1] + 1, last)], 0)
     rows_before = np.cumsum(np.bincount(first, minlength=d))
-    block = rows_before[first] // BLOCK
-    key = block * np.int64(d) + second
+    key = (rows_before // BLOCK * d)[first] + second
     if np.all(key[1:] >= key[:-1]):
         return None
     return np.lexsort((first, key))

@@ -25,6 +25,12 @@ Prediction and gradients walk along rows with all bases at hand, vectorised over
 - ``total(A, s)`` is then the value of basis s,
 - ``emit(A, T, G, c, j, x)`` adds c_s times the derivative by T[j, t, s] to G[j, t, s].
 
+Block descent solves for several factors of a feature at once:
+
+- ``joint(t)`` is the range of factors t that the value is jointly affine in,
+- ``lead(A, t, s)`` is what multiplies B[t, j] x in the value, where A holds all features or, unless
+  ``counts_itself()``, all but j. For `DirectAnova` it is A^(m-1): ask the form of the degree below.
+
 The degree is the length of a tuple, so that numba knows it when it compiles and unrolls the loops over it.
 """
 
@@ -93,6 +99,15 @@ class DirectAnova(NamedTuple):
             A[0, s] += c
 
     def total(self, A, s):
+        return A[len(self.orders) - 1, s]
+
+    def joint(self, t):
+        return 0, 1
+
+    def counts_itself(self):
+        return False
+
+    def lead(self, A, t, s):
         return A[len(self.orders) - 1, s]
 
     def emit(self, A, T, G, c, j, x):
@@ -166,6 +181,19 @@ class LiftedHomogeneous(NamedTuple):
         product = 1.0
         for t in range(len(self.orders)):
             product *= A[t, s]
+        return product
+
+    def joint(self, t):
+        return t, t + 1
+
+    def counts_itself(self):
+        return True
+
+    def lead(self, A, t, s):
+        m = len(self.orders)
+        product = 1.0
+        for o in range(t + 1, t + m):
+            product *= A[o if o < m else o - m, s]
         return product
 
     def emit(self, A, T, G, c, j, x):
@@ -263,6 +291,15 @@ class LiftedAnova(NamedTuple):
 
     def total(self, A, s):
         return A[(1 << len(self.orders)) - 2, s]
+
+    def joint(self, t):
+        return 0, len(self.orders)
+
+    def counts_itself(self):
+        return False
+
+    def lead(self, A, t, s):
+        return A[(1 << len(self.orders)) - 2 - (1 << t), s]
 
     def emit(self, A, T, G, c, j, x):
         m = len(self.orders)

@@ -4,16 +4,21 @@ A model is <w, x> + w0 + sum_g sum_s lambda_gs K_g(B_gs, x): groups g of bases t
 or a lifted parametrisation. One group is the usual case; ``fit_lower="explicit"`` gives one group for each degree.
 """
 
+import itertools
 import math
-from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from polyfm import _rows
+from polyfm._jit import LANES
 from polyfm.design import Design
 from polyfm.forms import DirectAnova, DirectHomogeneous, LiftedAnova, LiftedHomogeneous
+from polyfm.threads import Team
+
+ROWS_WORTH_A_THREAD = 2000
 
 FORMS = {
     ("anova", "direct"): DirectAnova,
@@ -36,6 +41,12 @@ class Group:
     @cached_property
     def form(self):
         return FORMS[self.kernel, self.method]((0.0,) * self.degree)
+
+    @property
+    def below(self) -> "Group":
+        """What gives the derivatives by the parameters of one feature, from the others: for A^m in direct form that
+        is A^(m-1) (Lemma 2 of the paper: the kernel is affine in each of them)."""
+        return replace(self, degree=self.degree - 1) if (self.kernel, self.method) == ("anova", "direct") else self
 
     @property
     def n_factors(self) -> int:
@@ -89,14 +100,65 @@ class Model:
     fit_linear: bool = True
     fit_intercept: bool = True
 
-    def predict(self, parameters: Parameters, design: Design) -> np.ndarray:
+    def predict(self, parameters: Parameters, design: Design, n_threads: int = 1) -> np.ndarray:
         """<w, x_i> + w0 + sum of all expansions, for every row."""
-        f = np.full(design.shape[0], parameters.intercept[0], dtype=design.dtype)
-        if self.fit_linear:
-            f += design.dot(parameters.coef)
-        for group, P, lams in zip(self.groups, parameters.factors, parameters.lambdas, strict=True):
-            add_expansion(group, P, lams, design, f)
-        return f
+        return Predictor(self, [parameters])(design, n_threads)[0]
+
+
+class Layout(NamedTuple):
+    """A group of bases as `_rows.add_expansion` reads them."""
+
+    form: Any
+    n_dummies: int
+    T: np.ndarray
+    lams: np.ndarray
+    n_slots: int
+
+
+class Predictor:
+    """Predictions of one or several sets of parameters, which are laid out once for as many calls as come."""
+
+    def __init__(self, model: Model, targets: list[Parameters]):
+        self.model, self.targets = model, targets
+        self._layouts: dict[np.dtype, list[list[Layout]]] = {}
+
+    def __getstate__(self):
+        return {**vars(self), "_layouts": {}}
+
+    def __call__(self, design: Design, n_threads: int = 1) -> np.ndarray:
+        """An array (targets, samples)."""
+        if design.dtype not in self._layouts:
+            self._layouts[design.dtype] = [
+                [layout(*group, design.dtype) for group in zip(self.model.groups, p.factors, p.lambdas, strict=True)]
+                for p in self.targets
+            ]
+        n = design.shape[0]
+        out = np.empty((len(self.targets), n), dtype=design.dtype)
+        n_parts = n_threads if n >= ROWS_WORTH_A_THREAD else 1
+        bounds = [n * part // n_parts for part in range(n_parts + 1)]
+        with Team(n_parts) as team:
+            for f, p, layouts in zip(out, self.targets, self._layouts[design.dtype], strict=True):
+                f[:] = p.intercept[0]
+                coef = p.coef if self.model.fit_linear else None
+                for group in layouts:
+                    part = partial(_add, design, group, coef, f)
+                    team.run(part, itertools.pairwise(bounds))
+                    coef = None
+        return out
+
+
+def _add(design: Design, group: Layout, coef: np.ndarray | None, f: np.ndarray, lo: int, hi: int) -> None:
+    form, n_dummies, T, lams, n_slots = group
+    _rows.add_expansion(form, *design.rows, n_dummies, T, lams, n_slots, coef, lo, hi, f)
+
+
+def layout(group: Group, P: np.ndarray, lams: np.ndarray, dtype) -> Layout:
+    """Bases last, and as many as vectors have lanes for: bases of zeros do no harm."""
+    padding = -P.shape[0] % LANES
+    T = np.zeros((P.shape[2], P.shape[1], P.shape[0] + padding), dtype=dtype)
+    T[:, :, : P.shape[0]] = P.transpose(2, 1, 0)
+    weights = np.pad(lams * group.scale, (0, padding)).astype(dtype)
+    return Layout(group.form, group.n_dummies, T, weights, group.n_slots)
 
 
 def workspace(group: Group, P: np.ndarray, dtype, rows: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -107,9 +169,7 @@ def workspace(group: Group, P: np.ndarray, dtype, rows: int = 1) -> tuple[np.nda
 
 def add_expansion(group: Group, P: np.ndarray, lams: np.ndarray, design: Design, f: np.ndarray) -> None:
     """f += sum_s lambda_s K(p_s, x_i)."""
-    T, A = workspace(group, P, design.dtype)
-    lams = np.asarray(lams * group.scale, dtype=design.dtype)
-    _rows.add_expansion(group.form, *design.rows, group.n_dummies, T, lams, A[0], 0, design.shape[0], f)
+    _add(design, layout(group, P, lams, design.dtype), None, f, 0, design.shape[0])
 
 
 def expand(group: Group, P: np.ndarray, design: Design) -> np.ndarray:

@@ -51,7 +51,7 @@ def fit_path(estimator, X, targets, sample_weight, betas) -> list:
     loss, model = as_loss(estimator.loss), estimator._model()
     lams = estimator._given_lambdas(model)
     design = Design(X, sort_rows=True)
-    name = estimator._solver_name()
+    name = estimator._solver_name(model, design)
     seeds = check_random_state(estimator.random_state).randint(2**31 - 1, size=len(targets))
     fitted: list[list[Parameters]] = [[] for _ in betas]
     for y, seed in zip(targets, seeds, strict=True):
@@ -162,7 +162,7 @@ class PathSearch:
         refit = clone(plains[best]).set_params(beta=self.beta_, n_jobs=self.n_jobs, verbose=self.verbose)
         refit.fit(X, y, sample_weight=sample_weight)
         vars(self).update({k: v for k, v in vars(refit).items() if k.endswith("_") or k.startswith("_f")})
-        self._parameters = refit._parameters
+        self._parameters, self._predictor = refit._parameters, refit._predictor
 
     def _path(self, plain, X, targets, sample_weight) -> np.ndarray:
         """The betas to try, from strong to weak."""

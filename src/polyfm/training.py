@@ -18,7 +18,7 @@ from polyfm.problem import Problem
 from polyfm.solvers.base import Hook, Monitor, Result
 
 FORMAT = 1
-FITTED = ("_fitted_model", "_parameters")  # what predictions need beside the public attributes
+FITTED = ("_fitted_model", "_parameters", "_predictor")  # what predictions need beside the public attributes
 
 
 class EarlyStopping:

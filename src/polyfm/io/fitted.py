@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from polyfm.io.values import Reader, UnstorableError, Writer
 from polyfm.model import FORMS, Group, Model, Parameters
 from polyfm.solvers import sgd
+from polyfm.training import FITTED
 
 HIGHEST_DEGREE = 1000
 LARGEST_WORKSPACE = 2**26  # numbers that predicting one row works on; a lifted ANOVA form takes 2^degree a basis
@@ -24,7 +25,7 @@ def chosen(estimator: Any) -> Any:
     other = estimator._plain_estimator(**found, n_jobs=estimator.n_jobs)
     of_search = {"beta_", "betas_", "degree_", "n_components_", "cv_scores_", "best_score_", "search_scores_"}
     fitted = {name: value for name, value in vars(estimator).items() if name.endswith("_") and name not in of_search}
-    vars(other).update(fitted, _fitted_model=estimator._fitted_model, _parameters=estimator._parameters)
+    vars(other).update(fitted, **{name: getattr(estimator, name) for name in FITTED})
     return other
 
 

@@ -2,12 +2,41 @@
 
 from dataclasses import fields
 
+from polyfm.design import Design
+from polyfm.model import Model
 from polyfm.solvers.base import Hook, Monitor, Result, Solver, run
+from polyfm.solvers.block_descent import BlockDescent
 from polyfm.solvers.coordinate_descent import CoordinateDescent
+from polyfm.solvers.gauss_newton import GaussNewton
 from polyfm.solvers.lbfgs import LBFGS
 from polyfm.solvers.sgd import SGD
 
-SOLVERS = {"cd": CoordinateDescent, "lbfgs": LBFGS, "sgd": SGD}
+SOLVERS: dict[str, type] = {
+    "cd": CoordinateDescent,
+    "block": BlockDescent,
+    "newton": GaussNewton,
+    "lbfgs": LBFGS,
+    "sgd": SGD,
+}
+
+
+MULTILINEAR = {("anova", "direct"), ("anova", "lifted"), ("homogeneous", "lifted")}  # what descent by blocks needs
+
+
+def is_multilinear(model: Model) -> bool:
+    return all((group.kernel, group.method) in MULTILINEAR for group in model.groups)
+
+
+def automatic(model: Model, design: Design) -> str:
+    """The solver that "auto" stands for; docs/benchmarks.md has the measurements behind it."""
+    if not is_multilinear(model):
+        return "lbfgs"
+    n, _ = design.shape
+    unknowns = min(group.n_bases * group.n_factors for group in model.groups)
+    short_rows = design.is_sparse and int(design.rows.indptr[-1]) <= n * unknowns
+    if short_rows and model.groups[0].degree == 2 and design.groups is not None:
+        return "block"
+    return "cd"
 
 
 def make_solver(name: str, **options) -> Solver:
@@ -16,4 +45,19 @@ def make_solver(name: str, **options) -> Solver:
     return cls(**{f.name: options[f.name] for f in fields(cls) if f.name in options})
 
 
-__all__ = ["LBFGS", "SGD", "SOLVERS", "CoordinateDescent", "Hook", "Monitor", "Result", "Solver", "make_solver", "run"]
+__all__ = [
+    "LBFGS",
+    "SGD",
+    "SOLVERS",
+    "BlockDescent",
+    "CoordinateDescent",
+    "GaussNewton",
+    "Hook",
+    "Monitor",
+    "Result",
+    "Solver",
+    "automatic",
+    "is_multilinear",
+    "make_solver",
+    "run",
+]

@@ -67,8 +67,8 @@ class CoordinateDescent:
     @staticmethod
     def _drifts(problem: Problem) -> bool:
         """Whether rounding could accumulate in the predictions: removing a feature from a product of many cancels
-        digits, and single precision has few. Then they are computed anew after every epoch."""
-        return problem.design.dtype == np.float32 or any(group.degree > 2 for group in problem.model.groups)
+        digits. Then they are computed anew after every epoch."""
+        return any(group.degree > 2 for group in problem.model.groups)
 
     def _sweep(self, problem: Problem, form, S, P, lams, penalties) -> None:
         design = problem.design

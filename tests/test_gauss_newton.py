@@ -1,0 +1,300 @@
+"""Gauss-Newton: its matrices against finite differences, its promises, and the other solvers' objectives."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from polyfm.design import Design
+from polyfm.initial import initial_parameters
+from polyfm.losses import as_loss
+from polyfm.model import Parameters, build_model
+from polyfm.problem import Problem
+from polyfm.solvers import CoordinateDescent, gauss_newton, run
+from polyfm.solvers.gauss_newton import GaussNewton, Products, Reduced, Rows
+from polyfm.solvers.lbfgs import LBFGS, _packed, _unpacked
+
+FORMS = [("anova", "direct"), ("anova", "lifted"), ("homogeneous", "direct"), ("homogeneous", "lifted")]
+
+
+class Cosh:
+    """A user's loss: log cosh (f - y), whose second derivative is 1 - tanh^2."""
+
+    curvature = 1.0
+
+    def value(self, y, f):
+        return abs(f - y) + np.log(0.5 + 0.5 * np.exp(-2.0 * abs(f - y)))
+
+    def derivative(self, y, f):
+        return np.tanh(f - y)
+
+
+BENDS = {
+    "squared": lambda y, f: np.ones_like(f),
+    "logistic": lambda y, f: 1 / (2 + 2 * np.cosh(f)),
+    "squared_hinge": lambda y, f: 2.0 * (y * f < 1),
+    "cosh": lambda y, f: 1 - np.tanh(f - y) ** 2,
+}
+
+
+def problem_and_parameters(
+    kernel, method, degree, loss="squared", lower="augment", n=14, d=4, dtype=np.float64, dense=False, linear=True,
+    intercept=True, weighted=True, k=2,
+):  # fmt: skip
+    rng = np.random.RandomState(0)
+    X = sp.random(n, d, density=0.7, format="csr", random_state=rng, data_rvs=rng.standard_normal).astype(dtype)
+    y = np.sign(rng.standard_normal(n))
+    model = build_model(kernel, method, degree, k, lower, linear, intercept)
+    weight = rng.uniform(0.5, 2, n) if weighted else None
+    loss = as_loss(Cosh() if loss == "cosh" else loss)
+    problem = Problem.with_target(Design(X.toarray() if dense else X), model, loss, y, weight, 0.3, 0.7)
+    parameters = Parameters(
+        tuple(0.5 * rng.standard_normal(group.shape(d)) for group in model.groups),
+        tuple(rng.uniform(0.5, 1, k) * np.resize([1, -1], k) for _ in model.groups),
+        rng.standard_normal(d) * linear,
+        rng.standard_normal(1) * intercept,
+    ).copy(dtype)
+    return problem, parameters
+
+
+def theta_of(problem, parameters):
+    order = gauss_newton._order(problem, parameters)
+    return _packed(parameters, problem)[order], order
+
+
+def reference(problem, parameters, bends):
+    """Gradient and Gauss-Newton matrix from central differences of the predictions, in the order of theta."""
+    theta, order = theta_of(problem, parameters)
+
+    def predict(theta):
+        packed = np.empty_like(theta)
+        packed[order] = theta
+        return problem.model.predict(_unpacked(packed, parameters, problem), problem.design)
+
+    f, step = predict(theta), 1e-6
+    J = np.column_stack([(predict(theta + h) - predict(theta - h)) / (2 * step) for h in step * np.eye(len(theta))])
+    weight = np.ones(len(f)) if problem.weight is None else problem.weight
+    y = problem.y.astype(np.float64)
+    slopes = np.array([problem.loss.derivative(*pair) for pair in zip(y, f, strict=True)])
+    penalties = gauss_newton._penalties(problem, parameters)
+    H = J.T @ ((weight * bends(y, f))[:, None] * J) + np.diag(penalties)
+    return J.T @ (weight * slopes) + penalties * theta, H
+
+
+def whole(local):
+    """H of any kind of local model."""
+    if isinstance(local, Products):
+        return np.column_stack([local.times(v) for v in np.eye(len(local.theta))])
+    if isinstance(local, gauss_newton.LowRank):
+        return local.B.T @ local.B + np.diag(local.penalties)
+    return np.tril(local.H) + np.tril(local.H, -1).T
+
+
+@pytest.mark.parametrize("products", [False, True])
+@pytest.mark.parametrize("loss", BENDS)
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize(("kernel", "method"), FORMS)
+def test_gauss_newton_matrix_is_that_of_finite_differences(kernel, method, dense, loss, products, monkeypatch):
+    monkeypatch.setattr(gauss_newton, "DENSE", 0 if products else 10**6)
+    problem, parameters = problem_and_parameters(kernel, method, 2, loss, dense=dense)
+    theta, _ = theta_of(problem, parameters)
+    local = Rows(problem, parameters).local(theta)
+    gradient, H = reference(problem, parameters, BENDS[loss])
+    assert isinstance(local, Products) == products
+    assert_allclose(local.value, problem.objective(parameters), rtol=1e-12)
+    assert_allclose(local.gradient, gradient, rtol=1e-5, atol=1e-6 * np.abs(gradient).max())
+    assert_allclose(whole(local), H, rtol=1e-5, atol=1e-6 * np.abs(H).max())
+    assert_allclose(local.diagonal, H.diagonal(), rtol=1e-5, atol=1e-6 * np.abs(H).max())
+
+
+@pytest.mark.parametrize("lower", [None, "explicit", "augment"])
+@pytest.mark.parametrize(("linear", "intercept"), [(True, False), (False, True), (False, False)])
+def test_every_group_and_term_has_its_place(lower, linear, intercept):
+    problem, parameters = problem_and_parameters(
+        "anova", "direct", 3, lower=lower, linear=linear, intercept=intercept, weighted=False, dense=True
+    )
+    theta, _ = theta_of(problem, parameters)
+    local = Rows(problem, parameters).local(theta)
+    gradient, H = reference(problem, parameters, BENDS["squared"])
+    assert_allclose(local.value, problem.objective(parameters), rtol=1e-12)
+    assert_allclose(local.gradient, gradient, rtol=1e-5, atol=1e-6 * np.abs(gradient).max())
+    assert_allclose(whole(local), H, rtol=1e-5, atol=1e-6 * np.abs(H).max())
+
+
+@pytest.mark.parametrize("lower", [None, "explicit", "augment"])
+@pytest.mark.parametrize(("kernel", "method"), FORMS)
+@pytest.mark.parametrize("k", [1, 6])  # fewer parameters than monomials, and more
+def test_a_few_rows_tell_all_others(kernel, method, lower, k):
+    """With the squared loss: the same value, gradient and matrix, from as many rows as there are monomials. Features
+    that are copies or 0/1 make fewer of them independent."""
+    linear = lower is None
+    problem, parameters = problem_and_parameters(kernel, method, 3, lower=lower, n=400, linear=linear, k=k)
+    X = problem.design._X.toarray()
+    X[:, 2], X[:, 3] = X[:, 0], X[:, 1] > 0
+    for weight in (None, problem.weight):
+        task = Problem(Design(X), problem.model, problem.loss, problem.y, weight, 0.3, 0.7)
+        theta, _ = theta_of(task, parameters)
+        monomials = gauss_newton._monomials(task.model, X.shape[1], 100)
+        reduced = Reduced(task, parameters, monomials)
+        assert reduced.jacobian.n_rows < len(monomials) < 40
+        ours, theirs = reduced.local(theta), Rows(task, parameters).local(theta)
+        assert_allclose(ours.value, theirs.value, rtol=1e-11)
+        assert_allclose(reduced.value(theta), theirs.value, rtol=1e-11)
+        assert_allclose(ours.gradient, theirs.gradient, rtol=1e-8, atol=1e-9 * np.abs(theirs.gradient).max())
+        assert_allclose(whole(ours), whole(theirs), rtol=1e-8, atol=1e-9 * np.abs(whole(theirs)).max())
+        for damping in (1e-4, 1.0):
+            step = theirs.step(damping)
+            assert_allclose(ours.step(damping), step, rtol=1e-6, atol=1e-7 * np.abs(step).max())
+
+
+def test_rows_in_any_order_can_be_chosen_from():
+    """The first rows alone, of one feature, do not tell all monomials; nor do rows of no weight."""
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((3000, 4))
+    X[:2000, 1:] = 0.0
+    weight = np.where(rng.uniform(size=3000) < 0.5, 0.0, 1.0)
+    model = build_model("homogeneous", "lifted", 3, 3, "augment", False, True)
+    problem = Problem.with_target(Design(X), model, as_loss("squared"), X[:, 0] ** 3 + X[:, 1], weight, 1.0, 1.0)
+    start = initial_parameters(problem, np.random.RandomState(0), 0.1)
+    theta, order = theta_of(problem, start)
+    view = GaussNewton()._view(problem, start, order)
+    assert isinstance(view, Reduced)
+    for scale in (1.0, 10.0):
+        assert_allclose(view.value(scale * theta), Rows(problem, start).value(scale * theta), rtol=1e-11)
+
+
+def test_features_that_are_all_zero_are_no_trouble():
+    model = build_model("homogeneous", "lifted", 2, 3, None, True, False)
+    y = np.random.RandomState(0).standard_normal(200)
+    problem = Problem.with_target(Design(np.zeros((200, 3))), model, as_loss("squared"), y, None, 1.0, 1.0)
+    start = initial_parameters(problem, np.random.RandomState(0), 0.1)
+    result = run(GaussNewton(), problem, start, max_iter=10, tol=0.0)
+    assert_allclose(result.history[-1], 0.5 * y @ y)
+
+
+def test_monomials_are_those_that_the_model_can_form():
+    def count(kernel, degree, lower, linear, intercept):
+        model = build_model(kernel, "lifted", degree, 3, lower, linear, intercept)
+        return len(gauss_newton._monomials(model, 8, 10**4))
+
+    assert count("homogeneous", 3, "augment", False, True) == 165  # all of degree at most 3
+    assert count("homogeneous", 3, None, False, False) == 120
+    assert count("anova", 3, None, True, True) == 56 + 8 + 1
+    assert count("anova", 3, "augment", False, True) == 56 + 28 + 8 + 1
+    assert count("anova", 3, "explicit", True, False) == 56 + 28 + 8
+    assert gauss_newton._monomials(build_model("anova", "direct", 3, 3, None, True, True), 10**6, 1000) is None
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize(("kernel", "method"), FORMS)
+def test_objective_never_increases_and_is_that_of_the_problem(kernel, method, loss):
+    for n in (60, 400):  # all rows, and with the squared loss a few of them
+        problem, _ = problem_and_parameters(kernel, method, 2, loss, n=n, k=4)
+        start = initial_parameters(problem, np.random.RandomState(0), 0.1)
+        result = run(GaussNewton(), problem, start, max_iter=40, tol=0.0)
+        assert np.all(np.diff([problem.objective(start), *result.history]) <= 0)
+        assert_allclose(result.history[-1], problem.objective(result.parameters), rtol=1e-10)
+
+
+def agreeing(kernel, method, loss, n=80):
+    """Degree 2, more bases than features, a penalty: every local minimum is global (section 6)."""
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((n, 4))
+    y = X[:, 0] * X[:, 1] - X[:, 2] ** 2 + X[:, 3] + 0.3 * rng.standard_normal(n)
+    y = y if loss == "squared" else np.where(y > np.median(y), 1.0, -1.0)
+    model = build_model(kernel, method, 2, 8, None, True, True)
+    problem = Problem.with_target(Design(X), model, as_loss(loss), y, None, 1.0, 1.0)
+    lams = "ones" if method == "lifted" else np.tile([1.0, -1.0], 4)
+    return problem, initial_parameters(problem, np.random.RandomState(0), 0.1, lams)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "method", "loss"),
+    [(*form, "squared") for form in FORMS] + [(*FORMS[2], "logistic"), (*FORMS[3], "squared_hinge")],
+)
+def test_reaches_the_objective_of_lbfgs(kernel, method, loss):
+    problem, start = agreeing(kernel, method, loss)
+    expected = run(LBFGS(), problem, start, max_iter=3000, tol=1e-11).history[-1]
+    result = run(GaussNewton(), problem, start, max_iter=300, tol=1e-9)
+    assert result.converged
+    assert_allclose(result.history[-1], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_all_ways_to_solve_and_coordinate_descent_agree(loss, monkeypatch):
+    problem, start = agreeing("homogeneous", "lifted", loss, n=300)
+    ends = [run(CoordinateDescent(), problem, start, max_iter=3000, tol=1e-11).history[-1]]
+    ends += [
+        run(GaussNewton(reduce=reduce), problem, start, max_iter=300, tol=1e-9).history[-1] for reduce in (True, False)
+    ]
+    monkeypatch.setattr(gauss_newton, "DENSE", 0)
+    ends.append(run(GaussNewton(reduce=False), problem, start, max_iter=300, tol=1e-9).history[-1])
+    assert_allclose(ends, min(ends), rtol=1e-4)
+
+
+@pytest.mark.parametrize("reduce", [True, False])
+def test_a_warm_start_goes_on_exactly(reduce):
+    problem, start = agreeing("homogeneous", "lifted", "squared", n=300)
+    solver = GaussNewton(reduce=reduce)
+    assert isinstance(solver._view(problem, start, theta_of(problem, start)[1]), Reduced if reduce else Rows)
+    once = run(solver, problem, start, max_iter=10, tol=-1.0)
+    half = run(solver, problem, start, max_iter=5, tol=-1.0)
+    again = run(solver, problem, half.parameters, max_iter=5, tol=-1.0, extra=half.extra)
+    assert_array_equal(once.history, [*half.history, *again.history])
+    assert_array_equal(once.parameters.factors[0], again.parameters.factors[0])
+    assert_array_equal(once.extra["damping"], again.extra["damping"])
+
+
+@pytest.mark.parametrize("kernel", ["anova", "homogeneous"])
+def test_lambdas_are_fitted_in_turn(kernel):
+    """From this start L-BFGS, which takes the same turns, ends where Gauss-Newton does."""
+    problem, start = agreeing(kernel, "direct", "squared")
+    expected = run(LBFGS(fit_lambdas=True), problem, start, max_iter=3000, tol=1e-9)
+    fitted = run(GaussNewton(fit_lambdas=True), problem, start, max_iter=100, tol=1e-8)
+    assert np.all(np.diff(fitted.history) <= 0)
+    assert_allclose(fitted.history[-1], expected.history[-1], rtol=1e-4)
+    assert_allclose(fitted.history[-1], problem.objective(fitted.parameters), rtol=1e-10)
+
+
+@pytest.mark.parametrize("n", [60, 400])
+def test_single_precision_is_close_to_double(n):
+    results = []
+    for dtype in (np.float32, np.float64):
+        problem, start = problem_and_parameters("homogeneous", "lifted", 2, n=n, dtype=dtype, dense=True)
+        result = run(GaussNewton(), problem, start, max_iter=30, tol=1e-6)
+        assert result.parameters.factors[0].dtype == dtype
+        assert np.all(np.diff(result.history) <= 0)
+        assert_allclose(result.history[-1], problem.objective(result.parameters), rtol=1e-5)
+        results.append(result.history[-1])
+    assert_allclose(*results, rtol=1e-2)
+
+
+def test_threads_change_nothing(monkeypatch):
+    monkeypatch.setattr(gauss_newton, "DENSE", 0)
+    problem, start = problem_and_parameters("anova", "lifted", 2, "logistic", n=3000)
+    one, two = (run(GaussNewton(n_threads=n), problem, start, max_iter=4, tol=-1.0) for n in (1, 2))
+    assert_array_equal(one.history, two.history)
+    assert_array_equal(one.parameters.factors[0], two.parameters.factors[0])
+
+
+def test_says_so_where_nothing_can_be_lowered():
+    """All targets equal: the best constant is the minimum, and zero factors stay zero."""
+    problem, _ = problem_and_parameters("anova", "direct", 2)
+    problem = Problem(problem.design, problem.model, problem.loss, np.ones(14), None, 1.0, 1.0)
+    start = initial_parameters(problem, np.random.RandomState(0), 0.1)
+    start = Parameters(tuple(0 * P for P in start.factors), *start[1:])
+    result = run(GaussNewton(), problem, start, max_iter=50, tol=-1.0)
+    assert result.converged
+    assert result.n_iter == 1
+    assert_array_equal(result.parameters.factors[0], start.factors[0])
+
+
+def test_parameters_that_do_nothing_and_cost_nothing_stay():
+    problem, start = problem_and_parameters("anova", "direct", 2, n=300, dense=True)
+    X = problem.design._X.copy()
+    X[:, 1] = 0.0
+    for reduce in (True, False):
+        task = Problem(Design(X), problem.model, problem.loss, problem.y, None, 0.0, 0.0)
+        result = run(GaussNewton(reduce=reduce), task, start, max_iter=20, tol=1e-6)
+        assert np.all(np.isfinite(result.history))
+        assert_allclose(result.parameters.factors[0][:, :, 1], start.factors[0][:, :, 1], rtol=1e-10)
