@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from polyfm import (
@@ -83,7 +84,12 @@ def test_auto_says_what_it_chose(small):
     X, y = small
     assert FactorizationMachineRegressor().fit(X, y).solver_ == "cd"
     assert PolynomialNetworkRegressor().fit(X, y).solver_ == "cd"
-    assert PolynomialNetworkRegressor(method="direct").fit(X, y).solver_ == "lbfgs"
+    assert PolynomialNetworkRegressor(method="direct").fit(sp.csr_matrix(X), y).solver_ == "lbfgs"
+    assert PolynomialNetworkRegressor(method="direct").fit(sp.csr_matrix(X).toarray(), y).solver_ == "newton"
+    rng = np.random.RandomState(0)
+    columns = np.column_stack([rng.randint(100, size=40_000), 100 + rng.randint(50, size=40_000)])
+    one_hot = sp.csr_matrix((np.ones(80_000), columns.ravel(), np.arange(0, 80_001, 2)))
+    assert FactorizationMachineRegressor(max_iter=1).fit(one_hot, rng.standard_normal(40_000)).solver_ == "block"
 
 
 def test_threads_change_nothing(small):

@@ -179,7 +179,12 @@ class Jacobian:
 
     def predict(self, vector: np.ndarray) -> np.ndarray:
         f = self.base.copy()
-        self._over_rows(lambda piece, lo, hi, _: _rows.add_expansion(*piece.arguments(vector), lo, hi, f))
+
+        def add(piece: Piece, lo: int, hi: int, _: np.ndarray) -> None:
+            *arguments, A = piece.arguments(vector)
+            _rows.add_expansion(*arguments, len(A), None, lo, hi, f)
+
+        self._over_rows(add)
         return f
 
     def tile(self, vector: np.ndarray, lo: int, hi: int) -> tuple[np.ndarray, np.ndarray]:

@@ -442,6 +442,30 @@ def info(model, as_json):
     _show(str(model), model_info(model), as_json)
 
 
+# -- reproduce --------------------------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("experiment", type=click.Choice(["figure1", "figure2", "figure3", "figure4", "beyond", "all"]))
+@click.option("--data-home", type=click.Path(path_type=Path), help="The directory of the publishers' data files.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("reproduced"), show_default=True)
+@click.option(
+    "--quick", is_flag=True, help="A few rows and settings, in seconds; made-up data where files are missing."
+)
+@click.option(
+    "--jobs", type=click.IntRange(1), default=2, show_default=True, help="Cells at a time, where none is timed."
+)
+@plainly
+def reproduce(experiment, data_home, out, quick, jobs):
+    """Run the experiments of the paper's section 9, or those beyond it: a table, a picture and the settings of each.
+
+    What is finished is kept in OUT. The same command goes on from there.
+    """
+    from polyfm.cli.reproduce import reproduce as run
+
+    run(experiment, data_home, out, quick, jobs, console)
+
+
 # -- output -----------------------------------------------------------------------------------------------------------
 
 
