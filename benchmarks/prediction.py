@@ -29,9 +29,9 @@ def fastest(call, seconds: float = 1.0) -> float:
 
 def equally_good(X, y, X_test, y_test, score: float, classify: bool):
     """The smallest Nystroem pipeline (components doubled each time) that scores as well, or the largest tried."""
-    for components in (25, 50, 100, 200, 400, 800, 1600):
+    for components in (25, 50, 100, 200, 400):
         best = None
-        for gamma in (0.01, 0.1, 1.0):
+        for gamma in (0.03, 0.1):
             features = Nystroem(kernel="poly", degree=3, gamma=gamma, coef0=1, n_components=components, random_state=0)
             last = RidgeClassifier(alpha=1e-3) if classify else Ridge(alpha=1e-3)
             model = make_pipeline(features, last).fit(X, y)

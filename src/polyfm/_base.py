@@ -122,7 +122,9 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         key = self._key(X, targets, sample_weight) if self.warm_start or self.checkpoint else ""
         train, held_out = self._split(X, y, int(seeds[0]))
         arranged = {"shuffle_rows": int(seeds[0])} if self.solver == "sgd" else {"sort_rows": True}
-        design, unseen = Design(X[train], **arranged), None if held_out is None else Design(X[held_out])
+        # Even a slice of everything would copy a sparse X.
+        design = Design(X if held_out is None else X[train], **arranged)
+        unseen = None if held_out is None else Design(X[held_out])
         self.solver_ = self._solver_name(model, design)
         starts = self._warm_starts(model, design, len(targets), key)
         finished, current = read_checkpoint(Path(self.checkpoint), key) if self.checkpoint else ([], None)

@@ -102,8 +102,10 @@ def _add_products(Z, m, v, H):
 @loop(streaming=True)
 def _solve(H, g, n):
     """g = H^-1 g by Cholesky's method on the upper triangle, row by row; eight numbers of a row stay in registers.
-    Below the diagonal H holds nothing of use. An unknown without curvature of its own stays put."""
+    The right-hand side is one more column of H, so that it is solved for along the way. Below the diagonal H holds
+    nothing of use. An unknown without curvature of its own stays put."""
     for c in range(n):
+        H[c, n] = g[c]
         before = H[c, c]
         for k in range(c // LANES * LANES, H.shape[0], LANES):
             s0, s1, s2, s3 = H[c, k], H[c, k + 1], H[c, k + 2], H[c, k + 3]
@@ -124,16 +126,12 @@ def _solve(H, g, n):
         root = 1.0 / math.sqrt(pivot) if pivot > max(TINY, 1e-13 * before) else 0.0  # 0: nothing but rounding is left
         for k in range(c, H.shape[0]):
             H[c, k] *= root
-    for c in range(n):
-        g[c] = g[c] / H[c, c] if H[c, c] > 0.0 else 0.0
-        h = g[c]
-        for i in range(c + 1, n):
-            g[i] -= h * H[c, i]
+        H[c, c] = root
     for c in range(n - 1, -1, -1):
-        total = g[c]
+        total = H[c, n]
         for i in range(c + 1, n):
             total -= H[c, i] * g[i]
-        g[c] = total / H[c, c] if H[c, c] > 0.0 else 0.0
+        g[c] = total * H[c, c]
 
 
 @loop(streaming=True)
@@ -153,7 +151,7 @@ def sweep(
     low, high = form.joint(t)
     n = 1 + (high - low) * bases
     dummies = T.shape[0] - coef.shape[0]
-    padded = -(-n // LANES) * LANES
+    padded = -(-(n + 1) // LANES) * LANES
     A = np.empty((LANES, slots, T.shape[2]))
     tiles = np.zeros((KEPT, -(-n // 4) * 4, TILE + PAD))
     H = np.empty((padded, padded))

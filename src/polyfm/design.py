@@ -68,6 +68,8 @@ class Design:
                 X = X.copy()
                 X.sum_duplicates()
             self._binary = bool(np.all(X.data == 1))
+            if sort_rows and self._binary:  # nobody reads values that are all ones: let copies of them be small
+                X = type(X)((np.ones(X.nnz, dtype=np.int8), X.indices, X.indptr), shape=X.shape)
             if sort_rows and (self._binary or X.nnz <= SHORT * X.shape[0]):
                 X = X.tocsr()
                 self.order = _locality_order(X)
@@ -135,9 +137,6 @@ class Design:
     def ones(self) -> Compressed:
         """A dummy feature: one column of ones, of no memory."""
         return Compressed(_offsets(1, self.shape[0]), None, None)
-
-    def dot(self, w: np.ndarray) -> np.ndarray:
-        return np.asarray(self._X @ w)
 
     def _compressed(self, X) -> Compressed:
         data = None if self._binary else _frozen(X.data, self.dtype)

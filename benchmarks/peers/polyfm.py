@@ -1,0 +1,66 @@
+"""Our own solvers, through the estimators: the clock runs from the call of `fit`, after one epoch that compiles."""
+
+import warnings
+from dataclasses import fields
+
+import polyfm
+from peers.base import Adapter, Dataset, Trace, penalties
+from polyfm.design import Design
+from polyfm.solvers import SOLVERS
+
+
+class Ours(Adapter):
+    module = package = "polyfm"
+    ours = True
+    grid = penalties("beta", 1.0, 0.1, 10.0, 30.0, 100.0)
+
+    def __init__(self, solver: str = "auto", kind: str = "FactorizationMachine"):
+        self.solver, self.kind = solver, kind
+        self.network = kind == "PolynomialNetwork"
+        self.name = "polyfm-pn" if self.network else f"polyfm-{solver}"
+        self.label = "polyfm PN" if self.network else f"polyfm {solver}"
+        self.threaded = "n_threads" in {f.name for f in fields(SOLVERS.get(solver, SOLVERS["cd"]))}
+        model = "a polynomial network" if self.network else "a factorization machine"
+        self.settings = (
+            f"{model} with `solver={solver!r}`; `beta` chosen"
+            + (" (once for all solvers, so that they minimise the same objective)" if not self.network else "")
+            + "; `tol=0` so that it goes on to the end of its time; all else at its default"
+        )
+        if self.network:
+            self.grid = penalties("beta", 1.0, 0.001, 0.01, 0.1, 10.0)
+        self.needs = "dense features" if self.network else ""
+
+    @property
+    def tuned_as(self) -> str:
+        return "polyfm-pn" if self.network else "polyfm"
+
+    def version(self) -> str:
+        return polyfm.__version__
+
+    def suits(self, dataset: Dataset) -> bool:
+        return not (self.network and dataset.is_sparse)
+
+    def estimator(self, dataset: Dataset, threads: int, setting: dict, **options):
+        cls = getattr(polyfm, self.kind + ("Classifier" if dataset.classifies else "Regressor"))
+        return cls(
+            degree=dataset.degree, n_components=dataset.rank, solver=self.solver, tol=0.0, n_jobs=threads,
+            random_state=0, **setting, **options,
+        )  # fmt: skip
+
+    def run(self, trace: Trace, dataset: Dataset, threads: int, setting: dict) -> None:
+        warnings.simplefilter("ignore")
+        model = self.estimator(dataset, threads, setting, max_iter=1_000_000)
+        # Loops differ with the size of the data, so that a few rows would not compile all that the run needs.
+        self.estimator(dataset, threads, setting, max_iter=1).fit(dataset.X_train, dataset.y_train)
+        form, test = model._model(), Design(dataset.X_test)
+
+        def watch(monitor, state) -> bool:
+            return trace.point(len(monitor.history), lambda: form.predict(state.parameters, test), monitor.history[-1])
+
+        model._watchers = (watch,)
+        trace.start()
+        model.fit(dataset.X_train, dataset.y_train)
+        trace.point(model.n_iter_, lambda: form.predict(model._parameters[0], test), model.objective_, always=True)
+
+
+ADAPTERS = [*(Ours(solver) for solver in SOLVERS), Ours(kind="PolynomialNetwork")]

@@ -1,0 +1,601 @@
+"""Our solvers and every installed peer on the same data: test score and objective against time, and memory.
+
+    POLYFM_DATA=DIR python benchmarks/suite.py [--data NAME ...] [--peer NAME ...] [--threads 1 2] [--seconds 30]
+    python benchmarks/suite.py --quick      a minute on synthetic data
+    python benchmarks/suite.py --report     only the pictures and the page, from the results there are
+
+See benchmarks/README.md for the protocol and for how to add a peer or a data set.
+"""
+
+import argparse
+import csv
+import json
+import os
+import pickle
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peers import chosen, contestants
+from peers.base import Adapter, Dataset, Point, peak_mb
+
+HERE = Path(__file__).resolve().parent
+COLUMNS = (
+    "dataset", "contestant", "version", "threads", "setting", "iteration", "seconds", "score", "objective",
+    "peak_rss_mb",
+)  # fmt: skip
+TARGETS = (0.05, 0.02, 0.005)  # the page tells when a contestant is within these parts of the best score
+OWN_BEST = 0.001  # "its best" is reached within this part of it
+BEGIN, END = "<!-- suite:begin -->", "<!-- suite:end -->"
+
+# -- data -------------------------------------------------------------------------------------------------------------
+
+
+def one_hot_fields(X) -> tuple[int, int]:
+    """Widths of the two blocks of columns of `data.one_hot(a, b)`."""
+    first = int(X.indices[::2].max()) + 1
+    return first, X.shape[1] - first
+
+
+def ratings(name: str, title: str, parts, rank: int) -> Dataset:
+    return Dataset(name, title, "regression", *parts, rank=rank, fields=one_hot_fields(parts[0]))
+
+
+def shuffled(X, X_test, y: np.ndarray, y_test: np.ndarray) -> tuple:
+    """Training rows in a random order: some sets are sorted by class, which misleads those who learn row by row."""
+    order = np.random.RandomState(0).permutation(len(y))
+    return X[order], X_test, y[order], y_test
+
+
+def datasets() -> dict[str, Callable[[], Dataset]]:
+    """What to load, by name, from the directory that POLYFM_DATA names."""
+    import data
+
+    def small(name: str, degree: int) -> Callable[[], Dataset]:
+        title = f"{name}, degree {degree}"
+        return lambda: Dataset(f"{name}-{degree}", title, "regression", *data.dense(name), degree=degree, share=1 / 3)
+
+    sets: dict[str, Callable[[], Dataset]] = {
+        "movielens-1m": lambda: ratings("movielens-1m", "MovieLens 1M", data.movielens_1m(), 30),
+        "lastfm": lambda: ratings("lastfm", "Last.fm", data.lastfm(), 10),
+        "imdb": lambda: Dataset("imdb", "IMDB reviews", "regression", *shuffled(*data.imdb())),
+        "a9a": lambda: Dataset("a9a", "a9a", "classification", *shuffled(*data.a9a())),
+    }
+    return sets | {f"{name}-{m}": small(name, m) for name in ("cadata", "abalone", "cpusmall") for m in (2, 3)}
+
+
+def quick_datasets() -> dict[str, Callable[[], Dataset]]:
+    import data
+
+    def made_ratings() -> Dataset:
+        rng = np.random.RandomState(0)
+        users, items = rng.randint(200, size=4000), rng.randint(100, size=4000)
+        U, V = rng.standard_normal((200, 3)), rng.standard_normal((100, 3))
+        y = np.clip(np.round(3 + U[users, 0] + V[items, 0] + np.sum(U[users] * V[items], axis=1) / 3), 1, 5)
+        X = data.one_hot(users, items)
+        return ratings("made-ratings", "Made-up ratings", (X[:3000], X[3000:], y[:3000], y[3000:]), 5)
+
+    def made_classes() -> Dataset:
+        X, X_test, y, y_test = data.synthetic_anova(degree=2, n=1600, d=10)
+        labels = (np.where(targets > 0, 1.0, -1.0) for targets in (y, y_test))
+        return Dataset("made-classes", "Made-up classes", "classification", X, X_test, *labels)
+
+    return {"made-ratings": made_ratings, "made-classes": made_classes}
+
+
+# -- one contestant in a process of its own ---------------------------------------------------------------------------
+
+
+def work(job: dict[str, Any]) -> None:
+    """What the subprocess does: train one contestant and write its points to a file, one a line."""
+    from threadpoolctl import threadpool_limits
+
+    if job["pin"] and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: job["threads"]])
+    with open(job["dataset"], "rb") as file:
+        dataset = pickle.load(file)
+    adapter = contestants()[job["contestant"]]
+    with open(job["points"], "w") as file:
+
+        def tell(**line) -> None:
+            print(json.dumps({**line, "peak_rss_mb": adapter.peak_mb or peak_mb()}), file=file, flush=True)
+
+        with threadpool_limits(job["threads"]):
+            try:
+                adapter.trace(
+                    dataset, job["seconds"], job["threads"], job["setting"], sink=lambda point: tell(point=point)
+                )
+                tell()
+            except Exception as error:
+                tell(note=f"{type(error).__name__}: {error}")
+
+
+def run(
+    contestant: str, dataset: Path, seconds: float, threads: int, setting: dict[str, Any], pin: bool = True
+) -> tuple[list[Point], float, str]:
+    """Points, peak memory and a note where something went wrong: a crash ends the subprocess alone."""
+    with tempfile.TemporaryDirectory() as directory:
+        job = {
+            "contestant": contestant, "dataset": str(dataset), "seconds": seconds, "threads": threads,
+            "setting": setting, "pin": pin, "points": str(Path(directory, "points")),
+        }  # fmt: skip
+        libraries = ("OMP", "OPENBLAS", "MKL", "NUMBA")
+        limits = {f"{library}_NUM_THREADS": str(threads) for library in libraries}
+        with open(Path(directory, "log"), "w+") as log:
+            process = subprocess.Popen(
+                [sys.executable, __file__, "--job", json.dumps(job)], stdout=log, stderr=subprocess.STDOUT,
+                env=os.environ | limits | {"TMPDIR": directory}, start_new_session=True,
+            )  # fmt: skip
+            limit, note = 120 + 5 * seconds, ""
+            try:
+                if code := process.wait(limit):
+                    log.seek(0)
+                    note = f"ended with code {code}: {' '.join(log.read().split()[-30:])}"
+            except subprocess.TimeoutExpired:
+                note = f"stopped after {limit:.0f} seconds in all"
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+        written = Path(job["points"])
+        lines = [json.loads(line) for line in written.read_text().splitlines()] if written.exists() else []
+    points = [Point(*line["point"]) for line in lines if "point" in line]
+    peak = max((line["peak_rss_mb"] for line in lines), default=0.0)
+    return points, peak, next((line["note"] for line in lines if "note" in line), note)
+
+
+def tune(adapter: Adapter, dataset: Path, seconds: float, pool: ThreadPoolExecutor) -> dict[str, Any]:
+    """The setting of the grid with the best score on validation rows, and the scores of all."""
+
+    def best(setting: dict[str, Any]) -> float | None:
+        points, _, _ = run(adapter.name, dataset, seconds, 1, setting, pin=False)
+        scores = [point.score for point in points if np.isfinite(point.score)]
+        return min(scores, default=None)
+
+    scores = list(pool.map(best, adapter.grid))
+    finite = [(score, i) for i, score in enumerate(scores) if score is not None]
+    return {
+        "setting": adapter.grid[min(finite)[1] if finite else 0],
+        "seconds": seconds,
+        "tried": [{"setting": s, "score": score} for s, score in zip(adapter.grid, scores, strict=True)],
+    }
+
+
+# -- all of them ------------------------------------------------------------------------------------------------------
+
+
+class Results:
+    """What has been measured, in three files: the points, the chosen settings, and what else the page tells."""
+
+    def __init__(self, directory: Path):
+        directory.mkdir(parents=True, exist_ok=True)
+        self.csv, self.settings_file, self.run_file = (
+            directory / name for name in ("results.csv", "settings.json", "run.json")
+        )
+        self.rows: list[dict[str, Any]] = []
+        if self.csv.exists():
+            with open(self.csv, newline="") as file:
+                self.rows = [parsed(row) for row in csv.DictReader(file)]
+        self.settings: dict[str, dict[str, Any]] = read_json(self.settings_file)
+        self.run: dict[str, Any] = read_json(self.run_file) or {"datasets": {}, "missing": {}, "notes": []}
+
+    def put(self, dataset: str, contestant: str, threads: int, rows: list[dict[str, Any]], note: str) -> None:
+        """Put a run in the place of an earlier one of the same contestant."""
+        key = (dataset, contestant, threads)
+        self.rows = [row for row in self.rows if (row["dataset"], row["contestant"], row["threads"]) != key] + rows
+        self.run["notes"] = [n for n in self.run["notes"] if tuple(n[:3]) != key] + ([[*key, note]] if note else [])
+        self.write()
+
+    def write(self) -> None:
+        with open(self.csv, "w", newline="") as file:
+            table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            table.writeheader()
+            table.writerows({name: shown(row[name]) for name in COLUMNS} for row in self.rows)
+        self.settings_file.write_text(json.dumps(self.settings, indent=1, sort_keys=True) + "\n")
+        self.run_file.write_text(json.dumps(self.run, indent=1) + "\n")
+
+
+def parsed(row: dict[str, str]) -> dict[str, Any]:
+    numbers = {name: float(row[name]) if row[name] else None for name in ("seconds", "score", "objective")}
+    return {
+        **row, **numbers, "threads": int(row["threads"]), "iteration": int(row["iteration"]),
+        "peak_rss_mb": float(row["peak_rss_mb"]),
+    }  # fmt: skip
+
+
+def shown(value) -> Any:
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def machine() -> dict[str, str]:
+    """What the figures depend on, without names of anybody's computer."""
+    processor, memory = platform.machine(), ""
+    cpuinfo, meminfo = Path("/proc/cpuinfo"), Path("/proc/meminfo")
+    if cpuinfo.exists():
+        models = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        processor = models[0] if models else processor
+    if meminfo.exists():
+        memory = f", {int(meminfo.read_text().split()[1]) / 2**20:.0f} GiB of memory"
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn", "numba"))
+    return {
+        "processor": f"{processor}, {os.cpu_count()} cores{memory}",
+        "software": f"Python {platform.python_version()} on {platform.system()}, {libraries}",
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def measure(results: Results, makers: dict[str, Callable[[], Dataset]], adapters: dict[str, Adapter], options) -> None:
+    present = {name: adapter for name, adapter in adapters.items() if adapter.available() is None}
+    results.run |= {"machine": machine(), "seconds": options.seconds}
+    results.run["missing"] = {a.name: reason for a in contestants().values() if (reason := a.available())}
+    results.run["settings"] = {a.name: a.settings for a in contestants().values()}
+    results.run["labels"] = {a.name: a.label for a in contestants().values()}
+    results.run["candidates"] = {a.name: len(a.grid) for a in contestants().values()}
+    results.run["ours"] = [a.name for a in contestants().values() if a.ours]
+    for name in (name for name in adapters if name not in present):
+        say(f"{name} is left out: {results.run['missing'][name]}")
+    with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, make in makers.items():
+            dataset = make()
+            results.run["datasets"][name] = described(dataset)
+            if options.retune:
+                results.settings.pop(name, None)
+            whole, part = Path(directory, "whole"), Path(directory, "part")
+            whole.write_bytes(pickle.dumps(dataset))
+            part.write_bytes(pickle.dumps(dataset.validation()))
+            seconds = options.seconds * dataset.share
+            for adapter in present.values():
+                if not adapter.suits(dataset):
+                    results.put(name, adapter.name, 1, [], f"left out: it needs {adapter.needs}")
+                    continue
+                setting = choice(results, adapter, name, part, seconds, options, pool)
+                for threads in (t for t in options.threads if t == 1 or adapter.threaded):
+                    points, peak, note = run(adapter.name, whole, seconds, threads, setting)
+                    common = {
+                        "dataset": name, "contestant": adapter.name, "version": adapter.version(), "threads": threads,
+                        "setting": " ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
+                                            for key, value in setting.items()),
+                        "peak_rss_mb": peak,
+                    }  # fmt: skip
+                    rows = [{**common, **point._asdict()} for point in points]
+                    results.put(name, adapter.name, threads, rows, note)
+                    best = min((point.score for point in points), default=float("nan"))
+                    say(
+                        f"{name:<14}{adapter.name:<20}{threads} thread(s)  best {best:<10.5g}{len(points):>3} points "
+                        f"{peak:>7.0f} MB  {common['setting']}  {note}"
+                    )
+
+
+def choice(results: Results, adapter: Adapter, name: str, part: Path, seconds: float, options, pool) -> dict[str, Any]:
+    """The setting for a data set: from the file, or chosen now and written to it."""
+    if len(adapter.grid) == 1 or options.quick:
+        return adapter.grid[0]
+    settings = results.settings.setdefault(name, {})
+    if adapter.tuned_as not in settings:
+        settings[adapter.tuned_as] = tune(adapter, part, seconds / 3, pool)
+        results.write()
+    return settings[adapter.tuned_as]["setting"]
+
+
+def described(dataset: Dataset) -> dict[str, Any]:
+    n, d = dataset.X_train.shape
+    kind = f"{dataset.X_train.nnz:,} non-zeros" if dataset.is_sparse else "dense"
+    text = f"{n:,} x {d:,}, {kind}, {len(dataset.y_test):,} test rows; rank {dataset.rank}, degree {dataset.degree}"
+    return {"title": dataset.title, "metric": dataset.metric, "text": text}
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+# -- pictures ---------------------------------------------------------------------------------------------------------
+
+# Colours that people with any kind of colour vision can tell apart (Okabe and Ito); ours are blue, and heavier.
+OUR_LINES = (
+    ("#0072B2", "-"), ("#0072B2", (0, (4, 1.5))), ("#0072B2", (0, (1, 1))), ("#56B4E9", "-"),
+    ("#56B4E9", (0, (4, 1.5))), ("#56B4E9", (0, (1, 1))),
+)  # fmt: skip
+PEER_LINES = {
+    "myfm": ("#D55E00", "o"), "myfm-variational": ("#D55E00", "v"), "fastfm": ("#CC79A7", "P"),
+    "polylearn": ("#CC79A7", "X"), "libfm": ("#CC79A7", "D"), "xlearn": ("#CC79A7", "<"),
+    "vowpalwabbit": ("#E69F00", "^"), "lightgbm": ("#009E73", "s"), "kernelridge": ("#444444", "o"),
+    "nystroem": ("#777777", "D"), "countsketch": ("#777777", "x"), "polynomialfeatures": ("#444444", "*"),
+}  # fmt: skip
+SPREAD = 1.6  # a panel shows scores up to this many times the best one
+
+
+def line_style(name: str, ours: list[str]) -> dict[str, Any]:
+    if name in ours:
+        colour, dashes = OUR_LINES[ours.index(name) % len(OUR_LINES)]
+        return {"color": colour, "linestyle": dashes, "linewidth": 2.4, "zorder": 4}
+    colour, marker = PEER_LINES.get(name, ("#000000", "."))
+    return {
+        "color": colour, "marker": marker, "markersize": 9 if marker == "*" else 4.5, "linewidth": 1.0, "alpha": 0.9,
+        "zorder": 3,
+    }  # fmt: skip
+
+
+def traces(rows: Iterable[dict[str, Any]]) -> dict[tuple[str, str, int], list[dict[str, Any]]]:
+    """Rows by data set, contestant and threads, in the order of time."""
+    found: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: row["seconds"]):
+        found.setdefault((row["dataset"], row["contestant"], row["threads"]), []).append(row)
+    return found
+
+
+def draw(results: Results, directory: Path) -> None:
+    """Two pictures of what was measured with the fewest threads."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    directory.mkdir(parents=True, exist_ok=True)
+    fewest = min(row["threads"] for row in results.rows)
+    rows = [row for row in results.rows if row["threads"] == fewest]
+    panels(results, rows, draw_scores).savefig(directory / "scores.png", dpi=110)
+    shared = [row for row in rows if row["objective"] is not None and row["contestant"] != "polyfm-pn"]
+    if shared:
+        panels(results, shared, draw_objectives).savefig(directory / "objectives.png", dpi=110)
+
+
+def panels(results: Results, rows: list[dict[str, Any]], draw_panel: Callable[..., tuple[dict, str]]):
+    """One panel a data set and one legend for all."""
+    import matplotlib.pyplot as plt
+
+    lines, labels = traces(rows), results.run["labels"]
+    names = [name for name in results.run["datasets"] if any(key[0] == name for key in lines)]
+    wide = min(len(names), 3 if len(names) < 10 else 4)
+    high, legend_wide = -(-len(names) // wide), (2, 3, 5, 6)[wide - 1]
+    legend = 0.2 * -(-len({key[1] for key in lines}) // legend_wide) + 0.15
+    height = 2.75 * high + legend
+    style = {
+        "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": "#888888",
+        "xtick.color": "#555555", "ytick.color": "#555555", "axes.grid": True, "grid.color": "#e6e6e6",
+        "axes.axisbelow": True, "grid.linewidth": 0.6,
+    }  # fmt: skip
+    with plt.rc_context(style):
+        figure, axes = plt.subplots(high, wide, figsize=((3.9 if wide < 4 else 3.5) * wide, height), squeeze=False)
+        handles: dict[str, Any] = {}
+        for i, axis in enumerate(axes.flat):
+            if i >= len(names):
+                axis.remove()
+                continue
+            about = results.run["datasets"][names[i]]
+            mine = {key[1]: points for key, points in lines.items() if key[0] == names[i]}
+            drawn, below = draw_panel(axis, mine, about["metric"], results.run["ours"], labels)
+            handles |= drawn
+            axis.set_xscale("log")
+            axis.xaxis.set_major_formatter("{x:g}")
+            axis.xaxis.set_minor_formatter("")
+            lines_below = textwrap.wrap(below, 62)
+            axis.set_title(about["title"], loc="left", fontsize=10, fontweight="bold", pad=6 + 8.5 * len(lines_below))
+            note = axis.annotate(
+                "\n".join(lines_below), (0, 1), xytext=(0, 4), xycoords="axes fraction", textcoords="offset points",
+                va="bottom", fontsize=6.5, color="#555555",
+            )  # fmt: skip
+            note.set_in_layout(False)
+            if i + wide >= len(names):
+                axis.set_xlabel("seconds of training")
+        order = [name for name in labels if name in handles]
+        figure.legend(
+            [handles[name] for name in order], [labels[name] for name in order], loc="lower center",
+            ncols=legend_wide, frameon=False, handlelength=3.2, fontsize=8.5,
+        )  # fmt: skip
+        figure.tight_layout(rect=(0, legend / height, 1, 1), h_pad=1.6, w_pad=1.2)
+    return figure
+
+
+def draw_scores(axis, lines, metric: str, ours: list[str], labels: dict[str, str]) -> tuple[dict, str]:
+    """Scores against time; those who stay above the panel are named under its title."""
+    own = {name: min(row["score"] for row in rows) for name, rows in lines.items()}
+    best, worst = min(own.values()), max(own.values())
+    top = min(SPREAD * best, worst + 0.25 * (worst - best) + 0.02 * best)
+    handles = {}
+    for name, rows in lines.items():
+        points = [row["seconds"] for row in rows], [row["score"] for row in rows]
+        every = None if len(rows) < 12 else 0.12  # of the panel's diagonal
+        (handles[name],) = axis.plot(*points, markevery=every, **line_style(name, ours))
+    axis.set_ylim(best - 0.06 * (top - best), top)
+    axis.set_ylabel(metric)
+    above = [f"{labels[name]} {score:.3g}" for name, score in own.items() if score > top]
+    return handles, f"above the panel: {', '.join(above)}" if above else ""
+
+
+def draw_objectives(axis, lines, metric: str, ours: list[str], labels: dict[str, str]) -> tuple[dict, str]:
+    """How far a solver is above the lowest objective that any of them found."""
+    best = min(row["objective"] for rows in lines.values() for row in rows)
+    handles = {}
+    for name, rows in lines.items():
+        points = [row["seconds"] for row in rows], [max(row["objective"] / best - 1, 1e-12) for row in rows]
+        (handles[name],) = axis.plot(*points, **line_style(name, ours))
+    axis.set_yscale("log")
+    axis.set_ylim(1e-6, 2)
+    axis.set_ylabel("objective / lowest - 1")
+    return handles, ""
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------
+
+PAGE = """\
+# Performance
+
+{begin}
+{body}
+{end}
+"""
+
+BODY = """\
+polyfm beside its peers: the same rows, the same split, the same clipping, the same threads. All of this part was
+written by `benchmarks/suite.py` from `benchmarks/results/results.csv`; [benchmarks/README.md](../benchmarks/README.md)
+tells how to run it. For the speed of single parts see [Benchmarks](benchmarks.md).
+
+**Machine.** {processor}. {software}. Measured on {date}.
+
+## How to read this
+
+- **Scores are errors: lower is better.** Ratings and other numbers: the root mean squared error (RMSE) on test rows,
+  of predictions clipped to the range of the training targets (dense sets have standardised features and targets).
+  Classes: 1 - AUC.
+- **Seconds are of training alone.** Predictions for the test set stop the clock, and so does bringing the data into
+  the form that a contestant reads: files, caches, bins. What it does with them inside its training call counts. Our
+  loops were compiled beforehand, by a fit of one epoch: the first fit in a new environment takes some seconds longer.
+  Others need no such thing.
+- A contestant that cannot report on its way was trained anew with 1, 2, 5, 10, ... iterations, each run being a point.
+- **Settings.** Everybody has its documented defaults, the rank of the data set, and one choice (mostly a penalty) from
+  a small grid: the best score on a fifth of the training rows, each candidate having a third of the time. All that was
+  set is written down below, with the number of candidates: those who learn row by row have more, as they need a
+  learning rate too, and those who infer their penalties have none.
+- Each run was one process of its own, on as many cores as it had threads, for {seconds:g} seconds at most (a third of
+  that for the small dense sets). *Peak memory* is that of the whole process, with Python, its libraries and the data.
+- *Seconds to* a score: until the first point that is within {targets} of the best score of anybody; "-" where it did
+  not get there in its time. *Its best* is reached within {own_best:.1%} of its own best score. Both look at test
+  scores, for all contestants alike; they describe curves and do not select models.
+- One run each, on one machine: run it again before making much of a small difference.
+- Models differ. Trees and kernel methods are here to show what can be reached, not as the same model by other means;
+  sampling (myFM, libFM) averages the predictions of many models.
+
+![Test score against seconds of training, one panel for each data set](images/scores.png)
+
+Ours are the blue lines. One thread; the time axis is logarithmic. Panels leave out what is far worse than the best.
+
+![Objective of our solvers against seconds of training](images/objectives.png)
+
+The same objective for all of our solvers, from the same start, relative to the lowest that any of them found.
+
+## Results
+
+{tables}
+
+## What was set
+
+{settings}
+
+## Who was left out
+
+{missing}
+"""
+
+
+def seconds_to(rows: list[dict[str, Any]], score: float) -> float | None:
+    return next((row["seconds"] for row in rows if row["score"] <= score), None)
+
+
+def duration(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.3f}" if seconds < 1 else f"{seconds:.3g}"
+
+
+def table(results: Results, name: str, lines: dict[tuple[str, int], list[dict[str, Any]]]) -> str:
+    """One data set: who reached what, and when."""
+    about, ours, labels = (results.run[key] for key in ("datasets", "ours", "labels"))
+    own = {key: min(row["score"] for row in rows) for key, rows in lines.items()}
+    best = min(own.values())
+    targets = [best * (1 + part) for part in TARGETS]
+    text = [
+        f"### {about[name]['title']}", "", f"{about[name]['text']}. Scores are {about[name]['metric']}.", "",
+        "| | threads | chosen | best | seconds to its best | " + " | ".join(f"to {t:.4g}" for t in targets)
+        + " | peak MB |",
+        "|---|---|---|---|---|" + "---|" * (len(targets) + 1),
+    ]  # fmt: skip
+    for key in sorted(lines, key=lambda key: (own[key], key)):
+        (contestant, threads), rows = key, lines[key]
+        label = f"**{labels[contestant]}**" if contestant in ours else labels[contestant]
+        times = [seconds_to(rows, own[key] * (1 + OWN_BEST)), *(seconds_to(rows, t) for t in targets)]
+        cells = [label, str(threads), rows[0]["setting"], f"{own[key]:.4g}", *map(duration, times)]
+        text.append("| " + " | ".join([*cells, f"{rows[0]['peak_rss_mb']:.0f}"]) + " |")
+    notes = [(n[1], n[2], n[3]) for n in results.run["notes"] if n[0] == name]
+    text += [""] + [f"- {labels.get(c, c)}, {t} thread(s): {note}" for c, t, note in notes if "left out" not in note]
+    if outside := [
+        f"{labels.get(c, c)} (needs {note.split('needs ')[1]})" for c, _, note in notes if "left out" in note
+    ]:
+        text.append("- Left out: " + ", ".join(outside) + ".")
+    return "\n".join(text).rstrip()
+
+
+def candidates(n: int) -> str:
+    return f"{n} candidates." if n > 1 else "Nothing to choose."
+
+
+def write_page(results: Results, page: Path) -> None:
+    """Write the part between the markers; what people have written around it stays."""
+    by_set: dict[str, dict[tuple[str, int], list[dict[str, Any]]]] = {}
+    for (name, contestant, threads), rows in traces(results.rows).items():
+        by_set.setdefault(name, {})[contestant, threads] = rows
+    order = [name for name in results.run["datasets"] if name in by_set]
+    labels, present = results.run["labels"], {row["contestant"]: row["version"] for row in results.rows}
+    body = BODY.format(
+        **results.run["machine"],
+        seconds=results.run["seconds"],
+        targets=", ".join(f"{part:.1%}".replace(".0%", "%") for part in TARGETS),
+        own_best=OWN_BEST,
+        tables="\n\n".join(table(results, name, by_set[name]) for name in order),
+        settings="\n".join(
+            f"- **{labels[name]}** {present[name]}: {text}. {candidates(results.run['candidates'][name])}"
+            for name, text in results.run["settings"].items() if name in present
+        ),
+        missing="\n".join(
+            f"- {labels[name]}: {reason}. It would get: {results.run['settings'][name]}."
+            for name, reason in results.run["missing"].items() if name not in present
+        ) or "Nobody.",
+    )  # fmt: skip
+    generated = f"{BEGIN}\n{body.rstrip()}\n{END}"
+    if page.exists() and BEGIN in (old := page.read_text()) and END in old:
+        text = old[: old.index(BEGIN)] + generated + old[old.index(END) + len(END) :]
+    elif page.exists():
+        text = page.read_text().rstrip() + f"\n\n{generated}\n"
+    else:
+        text = PAGE.format(begin=BEGIN, body=body.rstrip(), end=END)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(text)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", nargs="+", metavar="NAME", help="data sets (default: all)")
+    parser.add_argument("--peer", nargs="+", metavar="NAME", help="contestants (default: all that are installed)")
+    parser.add_argument("--threads", nargs="+", type=int, help="(default: 1 2, or 1 with --quick)")
+    parser.add_argument("--seconds", type=float, help="of training for a run (default: 30, or 0.5 with --quick)")
+    parser.add_argument("--out", type=Path, help="directory of the results (default: benchmarks/results)")
+    parser.add_argument("--page", type=Path, help="page to write (default: docs/performance.md)")
+    parser.add_argument("--quick", action="store_true", help="synthetic data, default settings, into a new directory")
+    parser.add_argument("--retune", action="store_true", help="choose settings anew")
+    parser.add_argument("--report", action="store_true", help="measure nothing: pictures and page from the results")
+    parser.add_argument("--job", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.job:
+        return work(json.loads(options.job))
+    if options.seconds is None:
+        options.seconds = 0.5 if options.quick else 30.0
+    options.threads = options.threads or ([1] if options.quick else [1, 2])
+    if options.out is None:
+        options.out = Path(tempfile.mkdtemp(prefix="polyfm-suite-")) if options.quick else HERE / "results"
+    if options.page is None:
+        options.page = options.out / "performance.md" if options.quick else HERE.parent / "docs" / "performance.md"
+    results = Results(options.out)
+    if not options.report:
+        makers = quick_datasets() if options.quick else datasets()
+        if unknown := sorted(set(options.data or []) - set(makers)):
+            raise SystemExit(f"No data set is called {unknown[0]!r}. There are: {', '.join(makers)}.")
+        makers = {name: make for name, make in makers.items() if not options.data or name in options.data}
+        measure(results, makers, chosen(options.peer), options)
+    if not results.rows:
+        raise SystemExit(f"There are no results in {options.out}.")
+    draw(results, options.page.parent / "images")
+    write_page(results, options.page)
+    say(f"Wrote {results.csv} and {options.page}")
+
+
+if __name__ == "__main__":
+    main()
