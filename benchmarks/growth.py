@@ -104,6 +104,9 @@ def picture(rows: list[dict], path: str) -> None:
         if name == "rows":
             axis.loglog(x, [floor(r) for r in points], "--", color="#D55E00", label="memory at the speed of a copy")
         axis.set(xlabel=label, ylabel="seconds")
+        if name != "rows":
+            axis.set_xticks(x, [f"{value:.0f}" for value in x])
+            axis.xaxis.minorticks_off()
         axis.legend(frameon=False, fontsize=8)
     points = [r for r in rows if r["axis"] == "rows"]
     axes[3].semilogx([r["nonzeros"] for r in points], [r["memory"] for r in points], "o-", color="#0072B2")

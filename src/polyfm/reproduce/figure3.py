@@ -77,7 +77,7 @@ EXPERIMENT = Experiment(
         "alpha": 1.0,
         "folds": 5,
         "tol": 1e-3,
-        "max_iter": 50,
+        "max_iter": 200,
         "scaling": "none: one-hot features, targets as they are, no intercept",
     },
     grid={"set": ["lastfm", "movielens_1m"], "model": list(MODELS), "bases": [4, 10, 20, 30], "seed": [0]},

@@ -20,7 +20,7 @@ FIXED = {
     "alpha": 1.0,
     "folds": 5,
     "tol": 3e-4,
-    "max_iter": 100,
+    "max_iter": 200,
     "anova": "lifted",
     "scaling": "features to [-1, 1], target to mean 0 and variance 1, by the training part; no intercept",
 }
