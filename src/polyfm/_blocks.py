@@ -13,12 +13,12 @@ import math
 
 import numpy as np
 
+from polyfm._columns import TINY
 from polyfm._jit import LANES, at, loop
 
 TILE = 512  # samples
 PAD = 8  # rows of Z a power of two apart would compete for the same lines of the cache
 KEPT = 16  # tiles of a feature whose derivatives are kept until the step is known; longer features compute them twice
-TINY = 1e-290
 
 
 @loop(streaming=True)

@@ -19,11 +19,12 @@ class Team:
 
     def run(self, task: Callable[..., None], shares: Iterable[tuple]) -> None:
         """task(*share) for each share, at the same time; returns when all are done."""
-        first, *others = shares
-        waiting = [self._pool.submit(task, *share) for share in others] if self._pool is not None else []
-        task(*first)
         if self._pool is None:
-            for share in others:
+            for share in shares:
                 task(*share)
+            return
+        first, *others = shares
+        waiting = [self._pool.submit(task, *share) for share in others]
+        task(*first)
         for future in waiting:
             future.result()

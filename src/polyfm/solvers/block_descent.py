@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polyfm import _blocks, _rows
+from polyfm import _blocks
 from polyfm.model import Group, Parameters, layout
 from polyfm.problem import Problem
 from polyfm.solvers.base import Monitor
-from polyfm.solvers.coordinate_descent import descend_lambdas
+from polyfm.solvers.coordinate_descent import descend_intercept, descend_lambdas
 from polyfm.threads import Team
 
 REACH = 1.7  # of the way to each block's minimum, from the second epoch on; see docs/benchmarks.md
@@ -43,11 +43,7 @@ class BlockDescent:
 
     def update(self, problem: Problem, state: State) -> float:
         parameters, f = state.parameters, state.f
-        if problem.model.fit_intercept:
-            slope, bend = _rows.slope_and_bend(problem.loss, problem.target, problem.weight, f, None)
-            if bend > 0:
-                f -= slope / bend
-                parameters.intercept[:] -= slope / bend
+        descend_intercept(problem, parameters, f)
         with Team(self.n_threads) as team:
             for group, P, lams in zip(problem.model.groups, parameters.factors, parameters.lambdas, strict=True):
                 if self.fit_lambdas:

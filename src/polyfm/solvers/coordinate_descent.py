@@ -47,11 +47,7 @@ class CoordinateDescent:
     def update(self, problem: Problem, state: State) -> float:
         parameters, S = state.parameters, state.S
         f = S[:, 0]
-        if problem.model.fit_intercept:
-            slope, bend = _rows.slope_and_bend(problem.loss, problem.target, problem.weight, f, None)
-            if bend > 0:
-                f -= slope / bend
-                parameters.intercept[:] -= slope / bend
+        descend_intercept(problem, parameters, f)
         if problem.model.fit_linear:
             one = np.ones(1, dtype=f.dtype)
             self._sweep(problem, Linear(), S, parameters.coef[None, None, :], one, one * problem.alpha)
@@ -100,6 +96,15 @@ class CoordinateDescent:
                     for q in range(dummies):
                         whole = ones, None, None
                         _columns.sweep(form, problem.loss, whole, None, 0, 1, *data, B, t, d + q, lam, penalty)
+
+
+def descend_intercept(problem: Problem, parameters: Parameters, f: np.ndarray) -> None:
+    """Minimise over the intercept, where there is one to fit: exactly for the squared loss, by its majorant else."""
+    if problem.model.fit_intercept:
+        slope, bend = _rows.slope_and_bend(problem.loss, problem.target, problem.weight, f, None)
+        if bend > 0:
+            f -= slope / bend
+            parameters.intercept[:] -= slope / bend
 
 
 def descend_lambdas(problem: Problem, group: Group, P: np.ndarray, lams: np.ndarray, f: np.ndarray) -> None:
