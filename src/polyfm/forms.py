@@ -39,6 +39,12 @@ from typing import NamedTuple
 from polyfm._jit import compiled, inline
 
 
+@inline
+def _one(array):
+    """1 in the precision of `array`: a plain 1.0 would turn single precision into double."""
+    return array.dtype.type(1.0)
+
+
 @compiled
 class Linear(NamedTuple):
     """<w, x>."""
@@ -76,7 +82,7 @@ class DirectAnova(NamedTuple):
 
     def partial(self, S, i, B, t, j, x):
         c = B[0, j] * x
-        b = 1.0
+        b = _one(S)
         for o in range(1, len(self.orders)):
             b = S[i, o] - c * b
         return x * b
@@ -84,7 +90,7 @@ class DirectAnova(NamedTuple):
     def update(self, S, i, B, t, j, x, delta):
         c = B[0, j] * x
         d = delta * x
-        b = 1.0
+        b = _one(S)
         for o in range(1, len(self.orders)):
             a = S[i, o]
             S[i, o] = a + d * b
@@ -230,23 +236,24 @@ class LiftedAnova(NamedTuple):
 
     def include(self, S, i, B, j, x):
         for mask in range((1 << len(self.orders)) - 2, 0, -1):
-            total = 0.0
+            total = _one(S) - _one(S)
             for t in range(len(self.orders)):
                 if mask >> t & 1:
                     rest = mask ^ (1 << t)
-                    total += B[t, j] * (S[i, rest] if rest else 1.0)
+                    total += B[t, j] * (S[i, rest] if rest else _one(S))
             S[i, mask] += x * total
 
     def partial(self, S, i, B, t, j, x):
         m = len(self.orders)
         everything = (1 << (m - 1)) - 1
-        total = 0.0
+        one = _one(S)
+        total = one - one
         for left in range(1 << (m - 1)):  # the factors that feature j is taken out of
-            term = 1.0
-            size = 0.0
+            term = one
+            size = one - one
             for o in range(m - 1):
                 if left >> o & 1:
-                    size += 1.0
+                    size += one
                     term *= -size * x * B[o if o < t else o + 1, j]
             rest = everything ^ left
             total += term * S[i, _spread(rest, t)] if rest else term
@@ -257,23 +264,23 @@ class LiftedAnova(NamedTuple):
         half = 1 << (m - 1)
         # Take feature j out of the sums without factor t, in place and from small to large ...
         for mask in range(1, half):
-            total = 0.0
+            total = _one(S) - _one(S)
             for o in range(m - 1):
                 if mask >> o & 1:
                     rest = mask ^ (1 << o)
-                    total += B[o if o < t else o + 1, j] * (S[i, _spread(rest, t)] if rest else 1.0)
+                    total += B[o if o < t else o + 1, j] * (S[i, _spread(rest, t)] if rest else _one(S))
             S[i, _spread(mask, t)] -= x * total
         dy = x * S[i, _spread(half - 1, t)]
         # ... let the sums with factor t grow by what multiplies it ...
         for mask in range(half - 1):
-            S[i, _spread(mask, t) | (1 << t)] += delta * x * (S[i, _spread(mask, t)] if mask else 1.0)
+            S[i, _spread(mask, t) | (1 << t)] += delta * x * (S[i, _spread(mask, t)] if mask else _one(S))
         # ... and put feature j back.
         for mask in range(half - 1, 0, -1):
-            total = 0.0
+            total = _one(S) - _one(S)
             for o in range(m - 1):
                 if mask >> o & 1:
                     rest = mask ^ (1 << o)
-                    total += B[o if o < t else o + 1, j] * (S[i, _spread(rest, t)] if rest else 1.0)
+                    total += B[o if o < t else o + 1, j] * (S[i, _spread(rest, t)] if rest else _one(S))
             S[i, _spread(mask, t)] += x * total
         return dy
 
@@ -309,9 +316,9 @@ class LiftedAnova(NamedTuple):
                 rest = _spread(everything ^ left, t)
                 for s in range(A.shape[1]):
                     term = x * c[s]
-                    size = 0.0
+                    size = _one(A) - _one(A)
                     for o in range(m - 1):
                         if left >> o & 1:
-                            size += 1.0
+                            size += _one(A)
                             term *= -size * x * T[j, o if o < t else o + 1, s]
                     G[j, t, s] += term * A[rest - 1, s] if rest else term
