@@ -17,9 +17,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -28,15 +27,13 @@ from typing import Any
 import numpy as np
 from peers import chosen, contestants
 from peers.base import Adapter, Dataset, Point, peak_mb
+from suite_report import draw, write_page
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = (
     "dataset", "contestant", "version", "threads", "setting", "iteration", "seconds", "score", "objective",
     "peak_rss_mb",
 )  # fmt: skip
-TARGETS = (0.05, 0.02, 0.005)  # the page tells when a contestant is within these parts of the best score
-OWN_BEST = 0.001  # "its best" is reached within this part of it
-BEGIN, END = "<!-- suite:begin -->", "<!-- suite:end -->"
 
 # -- data -------------------------------------------------------------------------------------------------------------
 
@@ -240,7 +237,7 @@ def machine() -> dict[str, str]:
 
 def measure(results: Results, makers: dict[str, Callable[[], Dataset]], adapters: dict[str, Adapter], options) -> None:
     present = {name: adapter for name, adapter in adapters.items() if adapter.available() is None}
-    results.run |= {"machine": machine(), "seconds": options.seconds}
+    results.run["machine"] = machine()
     results.run["missing"] = {a.name: reason for a in contestants().values() if (reason := a.available())}
     results.run["settings"] = {a.name: a.settings for a in contestants().values()}
     results.run["labels"] = {a.name: a.label for a in contestants().values()}
@@ -251,13 +248,13 @@ def measure(results: Results, makers: dict[str, Callable[[], Dataset]], adapters
     with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(os.cpu_count()) as pool:
         for name, make in makers.items():
             dataset = make()
-            results.run["datasets"][name] = described(dataset)
+            seconds = options.seconds * dataset.share
+            results.run["datasets"][name] = described(dataset, seconds)
             if options.retune:
                 results.settings.pop(name, None)
             whole, part = Path(directory, "whole"), Path(directory, "part")
             whole.write_bytes(pickle.dumps(dataset))
             part.write_bytes(pickle.dumps(dataset.validation()))
-            seconds = options.seconds * dataset.share
             for adapter in present.values():
                 if not adapter.suits(dataset):
                     results.put(name, adapter.name, 1, [], f"left out: it needs {adapter.needs}")
@@ -291,274 +288,16 @@ def choice(results: Results, adapter: Adapter, name: str, part: Path, seconds: f
     return settings[adapter.tuned_as]["setting"]
 
 
-def described(dataset: Dataset) -> dict[str, Any]:
+def described(dataset: Dataset, seconds: float) -> dict[str, Any]:
     n, d = dataset.X_train.shape
     kind = f"{dataset.X_train.nnz:,} non-zeros" if dataset.is_sparse else "dense"
-    text = f"{n:,} x {d:,}, {kind}, {len(dataset.y_test):,} test rows; rank {dataset.rank}, degree {dataset.degree}"
+    text = f"{n:,} x {d:,}, {kind}, {len(dataset.y_test):,} test rows; rank {dataset.rank}, degree {dataset.degree}; "
+    text += f"at most {seconds:.3g} seconds"
     return {"title": dataset.title, "metric": dataset.metric, "text": text}
 
 
 def say(text: str) -> None:
     print(text, flush=True)
-
-
-# -- pictures ---------------------------------------------------------------------------------------------------------
-
-# Colours that people with any kind of colour vision can tell apart (Okabe and Ito); ours are blue, and heavier.
-OUR_LINES = (
-    ("#0072B2", "-"), ("#0072B2", (0, (4, 1.5))), ("#0072B2", (0, (1, 1))), ("#56B4E9", "-"),
-    ("#56B4E9", (0, (4, 1.5))), ("#56B4E9", (0, (1, 1))),
-)  # fmt: skip
-PEER_LINES = {
-    "myfm": ("#D55E00", "o"), "myfm-variational": ("#D55E00", "v"), "fastfm": ("#CC79A7", "P"),
-    "polylearn": ("#CC79A7", "X"), "libfm": ("#CC79A7", "D"), "xlearn": ("#CC79A7", "<"),
-    "vowpalwabbit": ("#E69F00", "^"), "lightgbm": ("#009E73", "s"), "kernelridge": ("#444444", "o"),
-    "nystroem": ("#777777", "D"), "countsketch": ("#777777", "x"), "polynomialfeatures": ("#444444", "*"),
-}  # fmt: skip
-SPREAD = 1.6  # a panel shows scores up to this many times the best one
-
-
-def line_style(name: str, ours: list[str]) -> dict[str, Any]:
-    if name in ours:
-        colour, dashes = OUR_LINES[ours.index(name) % len(OUR_LINES)]
-        return {"color": colour, "linestyle": dashes, "linewidth": 2.4, "zorder": 4}
-    colour, marker = PEER_LINES.get(name, ("#000000", "."))
-    return {
-        "color": colour, "marker": marker, "markersize": 9 if marker == "*" else 4.5, "linewidth": 1.0, "alpha": 0.9,
-        "zorder": 3,
-    }  # fmt: skip
-
-
-def traces(rows: Iterable[dict[str, Any]]) -> dict[tuple[str, str, int], list[dict[str, Any]]]:
-    """Rows by data set, contestant and threads, in the order of time."""
-    found: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
-    for row in sorted(rows, key=lambda row: row["seconds"]):
-        found.setdefault((row["dataset"], row["contestant"], row["threads"]), []).append(row)
-    return found
-
-
-def draw(results: Results, directory: Path) -> None:
-    """Two pictures of what was measured with the fewest threads."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    directory.mkdir(parents=True, exist_ok=True)
-    fewest = min(row["threads"] for row in results.rows)
-    rows = [row for row in results.rows if row["threads"] == fewest]
-    panels(results, rows, draw_scores).savefig(directory / "scores.png", dpi=110)
-    shared = [row for row in rows if row["objective"] is not None and row["contestant"] != "polyfm-pn"]
-    if shared:
-        panels(results, shared, draw_objectives).savefig(directory / "objectives.png", dpi=110)
-
-
-def panels(results: Results, rows: list[dict[str, Any]], draw_panel: Callable[..., tuple[dict, str]]):
-    """One panel a data set and one legend for all."""
-    import matplotlib.pyplot as plt
-
-    lines, labels = traces(rows), results.run["labels"]
-    names = [name for name in results.run["datasets"] if any(key[0] == name for key in lines)]
-    wide = min(len(names), 3 if len(names) < 10 else 4)
-    high, legend_wide = -(-len(names) // wide), (2, 3, 5, 6)[wide - 1]
-    legend = 0.2 * -(-len({key[1] for key in lines}) // legend_wide) + 0.15
-    height = 2.75 * high + legend
-    style = {
-        "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": "#888888",
-        "xtick.color": "#555555", "ytick.color": "#555555", "axes.grid": True, "grid.color": "#e6e6e6",
-        "axes.axisbelow": True, "grid.linewidth": 0.6,
-    }  # fmt: skip
-    with plt.rc_context(style):
-        figure, axes = plt.subplots(high, wide, figsize=((3.9 if wide < 4 else 3.5) * wide, height), squeeze=False)
-        handles: dict[str, Any] = {}
-        for i, axis in enumerate(axes.flat):
-            if i >= len(names):
-                axis.remove()
-                continue
-            about = results.run["datasets"][names[i]]
-            mine = {key[1]: points for key, points in lines.items() if key[0] == names[i]}
-            drawn, below = draw_panel(axis, mine, about["metric"], results.run["ours"], labels)
-            handles |= drawn
-            axis.set_xscale("log")
-            axis.xaxis.set_major_formatter("{x:g}")
-            axis.xaxis.set_minor_formatter("")
-            lines_below = textwrap.wrap(below, 62)
-            axis.set_title(about["title"], loc="left", fontsize=10, fontweight="bold", pad=6 + 8.5 * len(lines_below))
-            note = axis.annotate(
-                "\n".join(lines_below), (0, 1), xytext=(0, 4), xycoords="axes fraction", textcoords="offset points",
-                va="bottom", fontsize=6.5, color="#555555",
-            )  # fmt: skip
-            note.set_in_layout(False)
-            if i + wide >= len(names):
-                axis.set_xlabel("seconds of training")
-        order = [name for name in labels if name in handles]
-        figure.legend(
-            [handles[name] for name in order], [labels[name] for name in order], loc="lower center",
-            ncols=legend_wide, frameon=False, handlelength=3.2, fontsize=8.5,
-        )  # fmt: skip
-        figure.tight_layout(rect=(0, legend / height, 1, 1), h_pad=1.6, w_pad=1.2)
-    return figure
-
-
-def draw_scores(axis, lines, metric: str, ours: list[str], labels: dict[str, str]) -> tuple[dict, str]:
-    """Scores against time; those who stay above the panel are named under its title."""
-    own = {name: min(row["score"] for row in rows) for name, rows in lines.items()}
-    best, worst = min(own.values()), max(own.values())
-    top = min(SPREAD * best, worst + 0.25 * (worst - best) + 0.02 * best)
-    handles = {}
-    for name, rows in lines.items():
-        points = [row["seconds"] for row in rows], [row["score"] for row in rows]
-        every = None if len(rows) < 12 else 0.12  # of the panel's diagonal
-        (handles[name],) = axis.plot(*points, markevery=every, **line_style(name, ours))
-    axis.set_ylim(best - 0.06 * (top - best), top)
-    axis.set_ylabel(metric)
-    above = [f"{labels[name]} {score:.3g}" for name, score in own.items() if score > top]
-    return handles, f"above the panel: {', '.join(above)}" if above else ""
-
-
-def draw_objectives(axis, lines, metric: str, ours: list[str], labels: dict[str, str]) -> tuple[dict, str]:
-    """How far a solver is above the lowest objective that any of them found."""
-    best = min(row["objective"] for rows in lines.values() for row in rows)
-    handles = {}
-    for name, rows in lines.items():
-        points = [row["seconds"] for row in rows], [max(row["objective"] / best - 1, 1e-12) for row in rows]
-        (handles[name],) = axis.plot(*points, **line_style(name, ours))
-    axis.set_yscale("log")
-    axis.set_ylim(1e-6, 2)
-    axis.set_ylabel("objective / lowest - 1")
-    return handles, ""
-
-
-# -- the page ---------------------------------------------------------------------------------------------------------
-
-PAGE = """\
-# Performance
-
-{begin}
-{body}
-{end}
-"""
-
-BODY = """\
-polyfm beside its peers: the same rows, the same split, the same clipping, the same threads. All of this part was
-written by `benchmarks/suite.py` from `benchmarks/results/results.csv`; [benchmarks/README.md](../benchmarks/README.md)
-tells how to run it. For the speed of single parts see [Benchmarks](benchmarks.md).
-
-**Machine.** {processor}. {software}. Measured on {date}.
-
-## How to read this
-
-- **Scores are errors: lower is better.** Ratings and other numbers: the root mean squared error (RMSE) on test rows,
-  of predictions clipped to the range of the training targets (dense sets have standardised features and targets).
-  Classes: 1 - AUC.
-- **Seconds are of training alone.** Predictions for the test set stop the clock, and so does bringing the data into
-  the form that a contestant reads: files, caches, bins. What it does with them inside its training call counts. Our
-  loops were compiled beforehand, by a fit of one epoch: the first fit in a new environment takes some seconds longer.
-  Others need no such thing.
-- A contestant that cannot report on its way was trained anew with 1, 2, 5, 10, ... iterations, each run being a point.
-- **Settings.** Everybody has its documented defaults, the rank of the data set, and one choice (mostly a penalty) from
-  a small grid: the best score on a fifth of the training rows, each candidate having a third of the time. All that was
-  set is written down below, with the number of candidates: those who learn row by row have more, as they need a
-  learning rate too, and those who infer their penalties have none.
-- Each run was one process of its own, on as many cores as it had threads, for {seconds:g} seconds at most (a third of
-  that for the small dense sets). *Peak memory* is that of the whole process, with Python, its libraries and the data.
-- *Seconds to* a score: until the first point that is within {targets} of the best score of anybody; "-" where it did
-  not get there in its time. *Its best* is reached within {own_best:.1%} of its own best score. Both look at test
-  scores, for all contestants alike; they describe curves and do not select models.
-- One run each, on one machine: run it again before making much of a small difference.
-- Models differ. Trees and kernel methods are here to show what can be reached, not as the same model by other means;
-  sampling (myFM, libFM) averages the predictions of many models.
-
-![Test score against seconds of training, one panel for each data set](images/scores.png)
-
-Ours are the blue lines. One thread; the time axis is logarithmic. Panels leave out what is far worse than the best.
-
-![Objective of our solvers against seconds of training](images/objectives.png)
-
-The same objective for all of our solvers, from the same start, relative to the lowest that any of them found.
-
-## Results
-
-{tables}
-
-## What was set
-
-{settings}
-
-## Who was left out
-
-{missing}
-"""
-
-
-def seconds_to(rows: list[dict[str, Any]], score: float) -> float | None:
-    return next((row["seconds"] for row in rows if row["score"] <= score), None)
-
-
-def duration(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:.3f}" if seconds < 1 else f"{seconds:.3g}"
-
-
-def table(results: Results, name: str, lines: dict[tuple[str, int], list[dict[str, Any]]]) -> str:
-    """One data set: who reached what, and when."""
-    about, ours, labels = (results.run[key] for key in ("datasets", "ours", "labels"))
-    own = {key: min(row["score"] for row in rows) for key, rows in lines.items()}
-    best = min(own.values())
-    targets = [best * (1 + part) for part in TARGETS]
-    text = [
-        f"### {about[name]['title']}", "", f"{about[name]['text']}. Scores are {about[name]['metric']}.", "",
-        "| | threads | chosen | best | seconds to its best | " + " | ".join(f"to {t:.4g}" for t in targets)
-        + " | peak MB |",
-        "|---|---|---|---|---|" + "---|" * (len(targets) + 1),
-    ]  # fmt: skip
-    for key in sorted(lines, key=lambda key: (own[key], key)):
-        (contestant, threads), rows = key, lines[key]
-        label = f"**{labels[contestant]}**" if contestant in ours else labels[contestant]
-        times = [seconds_to(rows, own[key] * (1 + OWN_BEST)), *(seconds_to(rows, t) for t in targets)]
-        cells = [label, str(threads), rows[0]["setting"], f"{own[key]:.4g}", *map(duration, times)]
-        text.append("| " + " | ".join([*cells, f"{rows[0]['peak_rss_mb']:.0f}"]) + " |")
-    notes = [(n[1], n[2], n[3]) for n in results.run["notes"] if n[0] == name]
-    text += [""] + [f"- {labels.get(c, c)}, {t} thread(s): {note}" for c, t, note in notes if "left out" not in note]
-    if outside := [
-        f"{labels.get(c, c)} (needs {note.split('needs ')[1]})" for c, _, note in notes if "left out" in note
-    ]:
-        text.append("- Left out: " + ", ".join(outside) + ".")
-    return "\n".join(text).rstrip()
-
-
-def candidates(n: int) -> str:
-    return f"{n} candidates." if n > 1 else "Nothing to choose."
-
-
-def write_page(results: Results, page: Path) -> None:
-    """Write the part between the markers; what people have written around it stays."""
-    by_set: dict[str, dict[tuple[str, int], list[dict[str, Any]]]] = {}
-    for (name, contestant, threads), rows in traces(results.rows).items():
-        by_set.setdefault(name, {})[contestant, threads] = rows
-    order = [name for name in results.run["datasets"] if name in by_set]
-    labels, present = results.run["labels"], {row["contestant"]: row["version"] for row in results.rows}
-    body = BODY.format(
-        **results.run["machine"],
-        seconds=results.run["seconds"],
-        targets=", ".join(f"{part:.1%}".replace(".0%", "%") for part in TARGETS),
-        own_best=OWN_BEST,
-        tables="\n\n".join(table(results, name, by_set[name]) for name in order),
-        settings="\n".join(
-            f"- **{labels[name]}** {present[name]}: {text}. {candidates(results.run['candidates'][name])}"
-            for name, text in results.run["settings"].items() if name in present
-        ),
-        missing="\n".join(
-            f"- {labels[name]}: {reason}. It would get: {results.run['settings'][name]}."
-            for name, reason in results.run["missing"].items() if name not in present
-        ) or "Nobody.",
-    )  # fmt: skip
-    generated = f"{BEGIN}\n{body.rstrip()}\n{END}"
-    if page.exists() and BEGIN in (old := page.read_text()) and END in old:
-        text = old[: old.index(BEGIN)] + generated + old[old.index(END) + len(END) :]
-    elif page.exists():
-        text = page.read_text().rstrip() + f"\n\n{generated}\n"
-    else:
-        text = PAGE.format(begin=BEGIN, body=body.rstrip(), end=END)
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(text)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -592,8 +331,8 @@ def main(arguments: list[str] | None = None) -> None:
         measure(results, makers, chosen(options.peer), options)
     if not results.rows:
         raise SystemExit(f"There are no results in {options.out}.")
-    draw(results, options.page.parent / "images")
-    write_page(results, options.page)
+    draw(results.run, results.rows, options.page.parent / "images")
+    write_page(results.run, results.rows, options.page)
     say(f"Wrote {results.csv} and {options.page}")
 
 
