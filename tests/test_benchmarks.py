@@ -24,6 +24,7 @@ sys.path.insert(0, str(BENCHMARKS))
 
 import peers  # noqa: E402
 import suite  # noqa: E402
+import suite_report  # noqa: E402
 from peers.base import Adapter, Dataset, Point, Trace  # noqa: E402
 
 OTHERS = ("fastfm", "polylearn", "libfm", "xlearn")
@@ -401,9 +402,8 @@ def results(tmp_path) -> suite.Results:
     names = ("polyfm-cd", "polyfm-lbfgs", "lightgbm")
     everyone = peers.contestants()
     results.run |= {
-        "datasets": {"line": {"title": "A line", "metric": "RMSE", "text": "4 x 1"}},
+        "datasets": {"line": {"title": "A line", "metric": "RMSE", "text": "4 x 1; at most 30 seconds"}},
         "machine": {"processor": "A processor", "software": "Some software", "date": "a day"},
-        "seconds": 30.0,
         "missing": {"xlearn": "xlearn is not installed"},
         "settings": {name: everyone[name].settings for name in (*names, "xlearn")},
         "candidates": {name: len(everyone[name].grid) for name in (*names, "xlearn")},
@@ -433,34 +433,34 @@ def test_results_survive_a_round_trip_and_a_new_run_replaces_the_old(results):
 
 def test_the_page_tells_times_settings_and_who_is_missing(results, tmp_path):
     page = tmp_path / "performance.md"
-    suite.write_page(results, page)
+    suite_report.write_page(results.run, results.rows, page)
     text = page.read_text()
     assert "| **polyfm lbfgs** | 1 | beta=1 | 0.4 | 0.400 | 0.400 | 0.400 | 0.400 | 100 |" in text
     assert "| **polyfm cd** | 1 | beta=1 | 0.41 | 0.400 | 0.400 | - | - | 100 |" in text
     assert "xLearn: xlearn is not installed" in text
     assert "5 candidates." in text
     assert "How to read" in text
-    assert "for 30 seconds at most" in text
+    assert "4 x 1; at most 30 seconds." in text
 
 
 def test_text_around_the_markers_survives_regeneration(results, tmp_path):
     page = tmp_path / "performance.md"
-    suite.write_page(results, page)
+    suite_report.write_page(results.run, results.rows, page)
     written = page.read_text()
-    page.write_text(written.replace(suite.BEGIN, f"Before.\n\n{suite.BEGIN}") + "\nAfter.\n")
+    page.write_text(written.replace(suite_report.BEGIN, f"Before.\n\n{suite_report.BEGIN}") + "\nAfter.\n")
     results.run["machine"]["processor"] = "Another processor"
-    suite.write_page(results, page)
+    suite_report.write_page(results.run, results.rows, page)
     text = page.read_text()
     assert "Before." in text
     assert text.endswith("After.\n")
     assert "Another processor" in text
     assert "A processor" not in text
-    assert text.count(suite.BEGIN) == text.count(suite.END) == 1
+    assert text.count(suite_report.BEGIN) == text.count(suite_report.END) == 1
 
 
 def test_pictures_are_drawn(results, tmp_path):
     pytest.importorskip("matplotlib")
-    suite.draw(results, tmp_path)
+    suite_report.draw(results.run, results.rows, tmp_path)
     assert {path.name for path in tmp_path.glob("*.png")} == {"scores.png", "objectives.png"}
 
 
