@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from polyfm import FactorizationMachineRegressor, _columns, design
 from polyfm.design import Design
@@ -33,6 +33,14 @@ def one_hot(rng, n: int, sizes, shuffled: bool):
 def threads_pay(monkeypatch):
     """Let even tiny groups be shared out."""
     monkeypatch.setattr(design, "WORTH_A_THREAD", 1)
+
+
+@pytest.fixture(params=["down columns", "along samples"])
+def way(request, monkeypatch):
+    """Both ways to go through X."""
+    monkeypatch.setattr(design, "STREAMS", 1 if request.param == "along samples" else 10**9)
+    monkeypatch.setattr(design, "RARE", 1)
+    return request.param
 
 
 @given(st.integers(0, 2**31 - 1), st.integers(1, 40), st.integers(1, 90), st.floats(0.0, 0.6))
@@ -87,12 +95,13 @@ def test_shares_are_all_columns_once_and_about_equal(rng, n_threads):
         ("homogeneous", "lifted", "logistic", 3, "augment", False),
     ],
 )
-def test_threads_change_no_bit(rng, kernel, method, loss, degree, lower, shuffled):
-    X = one_hot(rng, 400, [30, 20, 10], shuffled)
+def test_threads_change_no_bit(rng, way, kernel, method, loss, degree, lower, shuffled):
+    X = one_hot(rng, 400, [12, 9, 6], shuffled)
     y, weight = np.sign(rng.standard_normal(400)), rng.uniform(0.5, 2, 400)
     model = build_model(kernel, method, degree, 3, lower, True, True)
     problem = Problem.with_target(Design(X, sort_rows=True), model, as_loss(loss), y, weight, 0.5, 0.3)
     assert problem.design.groups is not None
+    assert (problem.design.fields is not None) == (way == "along samples")
     start = initial_parameters(problem, np.random.RandomState(0), 0.5)
     results = [run(CoordinateDescent(n_threads=n), problem, start, max_iter=3, tol=0.0) for n in (1, 2, 3)]
     for one, other in itertools.pairwise(results):
@@ -101,6 +110,37 @@ def test_threads_change_no_bit(rng, kernel, method, loss, degree, lower, shuffle
             assert_array_equal(a, b)
         assert_array_equal(one.parameters.coef, other.parameters.coef)
     assert np.all(np.diff(results[0].history) <= 0)
+
+
+@pytest.mark.usefixtures("threads_pay")
+@pytest.mark.parametrize(
+    ("kernel", "method", "degree", "loss", "dtype", "gaps"),
+    [
+        ("anova", "direct", 2, "squared", np.float64, True),
+        ("anova", "direct", 3, "squared", np.float32, False),
+        ("anova", "lifted", 2, "logistic", np.float64, False),
+        ("homogeneous", "lifted", 3, "logistic", np.float64, True),
+    ],
+)
+def test_along_samples_is_down_columns(rng, monkeypatch, kernel, method, degree, loss, dtype, gaps):
+    """The same updates in another order of memory; with gaps and values, or full and all ones."""
+    X = one_hot(rng, 400, [12, 9, 6], shuffled=True).astype(dtype)
+    if gaps:
+        X.data = rng.uniform(-1, 1, X.nnz).astype(dtype)
+        X.data[rng.uniform(size=X.nnz) < 0.2] = 0.0
+        X.eliminate_zeros()
+    y = np.sign(rng.standard_normal(400)).astype(dtype)
+    model = build_model(kernel, method, degree, 3, "augment", True, True)
+    histories = []
+    for streams in (1, 10**9):
+        monkeypatch.setattr(design, "STREAMS", streams)
+        monkeypatch.setattr(design, "RARE", 1)
+        problem = Problem.with_target(Design(X), model, as_loss(loss), y, None, 0.5, 0.3)
+        assert (problem.design.fields is None) == (streams > 400)
+        start = initial_parameters(problem, np.random.RandomState(0), 0.5)
+        histories.append(run(CoordinateDescent(), problem, start, max_iter=3, tol=0.0).history)
+    assert_allclose(*histories, rtol=1e-12 if dtype == np.float64 else 1e-5)
+    assert np.all(np.diff(histories[0]) < 0)
 
 
 @pytest.mark.usefixtures("threads_pay")

@@ -14,6 +14,19 @@ TINY = 1e-290  # no curvature: a step along such a coordinate changes nothing bu
 
 
 @inline
+def _step(B, t, j, slope, bend, mu, lam, penalty):
+    """How far B[t, j] goes to the lowest point of its parabola, as stored in the precision of B."""
+    old = B[t, j]
+    eta = mu * lam * lam * bend + penalty
+    if eta <= TINY:
+        return old - old
+    B[t, j] = old - (lam * slope + penalty * old) / eta
+    delta = B[t, j] - old
+    B[t, j] = old
+    return delta
+
+
+@inline
 def _sweep(form, loss, indptr, rows, data, order, start, stop, y, weight, S, B, t, first, lam, penalty):
     """Minimise over B[t, first + column], one column after the other (the updates of the paper's section 7)."""
     mu = loss.curvature
@@ -30,19 +43,13 @@ def _sweep(form, loss, indptr, rows, data, order, start, stop, y, weight, S, B, 
             w = at(weight, i, 1.0)
             slope += w * loss.derivative(at(y, i, 0.0), S[i, 0]) * dy
             bend += w * dy * dy
-        old = B[t, j]
-        eta = mu * lam * lam * bend + penalty
-        if eta <= TINY:
-            continue
-        B[t, j] = old - (lam * slope + penalty * old) / eta
-        delta = B[t, j] - old  # what was really stored, in the precision of B
-        B[t, j] = old
+        delta = _step(B, t, j, slope, bend, mu, lam, penalty)
         if delta != 0.0:
             for e in range(lo, hi):
                 i = at(rows, e, e - lo)
                 dy = form.update(S, i, B, t, j, at(data, e, 1.0), delta)
                 S[i, 0] += lam * delta * dy
-            B[t, j] = old + delta
+            B[t, j] += delta
 
 
 @inline
@@ -113,6 +120,69 @@ def sweep(form, loss, by_column, order, start, stop, y, weight, S, B, t, first, 
     """One thread's share of the columns in `epoch_sparse`."""
     indptr, rows, data = by_column
     _sweep(form, loss, indptr, rows, data, order, start, stop, y, weight, S, B, t, first, lam, penalty)
+
+
+@loop
+def stream(form, loss, fields, values, g, bounds, first, every, y, weight, S, B, t, lam, steps, sums):
+    """Walk along the samples, block by block: take the steps of the field before g, sum up slopes and bends of field g.
+
+    No two features of a field have a sample in common, so that their updates are those of `sweep`; but samples come in
+    the order of memory, and what is looked up out of order is as small as the field. The blocks of samples have sums
+    of their own: the results do not depend on which thread takes which.
+    """
+    d = steps.shape[0] - 1  # the number that stands for "none of this field"
+    for b in range(first, bounds.shape[0] - 1, every):
+        for i in range(bounds[b], bounds[b + 1]):
+            if g > 0:
+                j = fields[g - 1, i]
+                delta = steps[j]
+                if delta != 0.0:
+                    x = 1.0 if values is None else values[g - 1, i]
+                    dy = form.update(S, i, B, t, j, x, delta)
+                    S[i, 0] += lam * delta * dy
+            if g < fields.shape[0]:
+                j = fields[g, i]
+                if j != d:
+                    x = 1.0 if values is None else values[g, i]
+                    dy = form.partial(S, i, B, t, j, x)
+                    w = at(weight, i, 1.0)
+                    sums[b, j, 0] += w * loss.derivative(at(y, i, 0.0), S[i, 0]) * dy
+                    sums[b, j, 1] += w * dy * dy
+
+
+@loop
+def step(loss, order, start, stop, B, t, lam, penalty, steps, sums):
+    """The steps of the columns order[start:stop] from the sums of all blocks, which are left empty."""
+    for c in range(start, stop):
+        j = at(order, c, c)
+        slope = 0.0
+        bend = 0.0
+        for b in range(sums.shape[0]):
+            slope += sums[b, j, 0]
+            bend += sums[b, j, 1]
+            sums[b, j, 0] = 0.0
+            sums[b, j, 1] = 0.0
+        steps[j] = _step(B, t, j, slope, bend, loss.curvature, lam, penalty)
+
+
+@loop
+def take(order, start, stop, B, t, steps):
+    """B[t] + steps, at the columns order[start:stop]."""
+    for c in range(start, stop):
+        j = at(order, c, c)
+        B[t, j] += steps[j]
+
+
+@loop
+def arrange(indptr, rows, data, order, bounds, fields, values):
+    """fields[g, i] and values[g, i]: the column of group g that sample i has, and its value."""
+    for g in range(bounds.shape[0] - 1):
+        for c in range(bounds[g], bounds[g + 1]):
+            j = at(order, c, c)
+            for e in range(indptr[j], indptr[j + 1]):
+                fields[g, rows[e]] = j
+                if values is not None:
+                    values[g, rows[e]] = data[e]
 
 
 @loop

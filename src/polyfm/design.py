@@ -12,6 +12,8 @@ from polyfm import _columns
 N_COLOURS = 64
 SHORT = 4  # non-zeros a row: longer rows have no order that suits all their features, and a sorted copy takes memory
 WORTH_A_THREAD = 2**15  # non-zeros: fewer take less time than threads need to agree
+STREAMS = 2**19  # samples: the state of more does not fit into the processor's cache; chosen by measurement
+RARE = 8  # samples a feature: with fewer, sums by feature take as much memory as the samples
 BLOCK = 2**17  # rows whose state (a few MB) stays in the processor's cache; chosen by measurement
 
 
@@ -34,6 +36,14 @@ class Groups(NamedTuple):
     order: np.ndarray | None
     bounds: np.ndarray
     n_apart: int
+
+
+class Fields(NamedTuple):
+    """features[g, i] is the feature of group g that sample i has (the number of features where it has none), and
+    values[g, i] its value; `values` is None where all are 1."""
+
+    features: np.ndarray
+    values: np.ndarray | None
 
 
 def _frozen(array: np.ndarray, dtype) -> np.ndarray:
@@ -116,6 +126,24 @@ class Design:
         in_order = bool(np.all(colours[1:] >= colours[:-1]))
         order = None if in_order else _frozen(np.argsort(colours, kind="stable"), np.uint32)
         return Groups(order, bounds, n_apart)
+
+    @cached_property
+    def fields(self) -> Fields | None:
+        """One-hot fields by sample, or None where columns are as well walked down one after the other: where the
+        samples' state fits into the cache, where two fields have put them in an order that suits both, where groups
+        have gaps, or where features are rare."""
+        n, d = self.shape
+        if n < STREAMS or d * RARE > n or self.groups is None:
+            return None
+        order, bounds, n_apart = self.groups
+        n_groups = len(bounds) - 1
+        indptr, rows, data = self.columns
+        if n_groups < 3 or n_apart < n_groups or indptr[-1] < n_groups * n / 2:
+            return None
+        features = np.full((n_groups, n), d, dtype=np.uint32)
+        values = None if data is None else np.zeros((n_groups, n), dtype=self.dtype)
+        _columns.arrange(indptr, rows, data, order, bounds, features, values)
+        return Fields(features, values)
 
     def shares(self, n_threads: int) -> list[list[tuple[int, int]]]:
         """For each group the ranges of its columns that threads take, about equal in non-zeros; groups that are not

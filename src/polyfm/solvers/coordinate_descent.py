@@ -1,6 +1,7 @@
 """Coordinate descent (section 7 and appendix D of the paper): no learning rate, the objective never increases."""
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,8 @@ from polyfm.problem import Problem
 from polyfm.solvers.base import Monitor
 from polyfm.threads import Team
 
+STREAM_BLOCKS = 4  # of samples, each with sums of its own
+Sweep = Callable[..., None]  # of B (factors x features), t, lam and penalty
 LAMBDA_CYCLES = 10  # at most, an epoch; after the first epoch one or two suffice
 
 
@@ -67,35 +70,75 @@ class CoordinateDescent:
         return any(group.degree > 2 for group in problem.model.groups)
 
     def _sweep(self, problem: Problem, form, S, P, lams, penalties) -> None:
+        """All coordinates of P, basis by basis."""
         design = problem.design
-        groups = design.groups
-        order = None if groups is None else groups.order
-        columns, ones = tuple(design.columns), design.ones.indptr
-        if self.n_threads == 1 or groups is None:
+        data = problem.target, problem.weight, S
+        fields = design.fields if design.is_sparse else None
+        if fields is None and (self.n_threads == 1 or design.groups is None):
             epoch = _columns.epoch_sparse if design.is_sparse else _columns.epoch_dense
             rows = tuple(design.rows if design.is_sparse else design.ones)
-            epoch(form, problem.loss, columns, rows, order, ones, problem.target, problem.weight, S, P, lams, penalties)
+            order = None if design.groups is None else design.groups.order
+            columns = tuple(design.columns)
+            epoch(form, problem.loss, columns, rows, order, design.ones.indptr, *data, P, lams, penalties)
             return
         (n, d), rows = design.shape, tuple(design.rows)
-        dummies = P.shape[2] - d
+        whole, dummies = (design.ones.indptr, None, None), P.shape[2] - d
         blocks = list(itertools.pairwise(np.linspace(0, n, self.n_threads + 1).astype(np.int64)))
-        shares = design.shares(self.n_threads)
-        data = problem.target, problem.weight, S
         with Team(self.n_threads) as team:
+            sweep = (
+                self._down_columns(problem, form, S, team)
+                if fields is None
+                else self._along_samples(problem, form, S, team)
+            )
             for B, lam, penalty in zip(P, lams, penalties, strict=True):
                 if form != Linear():
                     team.run(lambda a, b, B=B: _columns.refresh(form, rows, dummies, a, b, S, B), blocks)
                 for t in range(P.shape[1]):
-                    step = t, 0, lam, penalty
+                    sweep(B, t, lam, penalty)
+                    for j in range(d, d + dummies):
+                        _columns.sweep(form, problem.loss, whole, None, 0, 1, *data, B, t, j, lam, penalty)
 
-                    def sweep(start: int, stop: int, B=B, step=step) -> None:
-                        _columns.sweep(form, problem.loss, columns, order, start, stop, *data, B, *step)
+    def _down_columns(self, problem: Problem, form, S, team: Team) -> Sweep:
+        """A sweep over all features of one factor: threads share out the columns of a group."""
+        design = problem.design
+        assert design.groups is not None
+        columns, order, shares = tuple(design.columns), design.groups.order, design.shares(self.n_threads)
+        data = problem.target, problem.weight, S
 
-                    for share in shares:
-                        team.run(sweep, share)
-                    for q in range(dummies):
-                        whole = ones, None, None
-                        _columns.sweep(form, problem.loss, whole, None, 0, 1, *data, B, t, d + q, lam, penalty)
+        def sweep(B, t, lam, penalty) -> None:
+            def run(start: int, stop: int) -> None:
+                _columns.sweep(form, problem.loss, columns, order, start, stop, *data, B, t, 0, lam, penalty)
+
+            for share in shares:
+                team.run(run, share)
+
+        return sweep
+
+    def _along_samples(self, problem: Problem, form, S, team: Team) -> Sweep:
+        """The same where X consists of one-hot fields: threads share out the samples."""
+        fields, groups = problem.design.fields, problem.design.groups
+        assert fields is not None
+        assert groups is not None
+        (features, values), (order, bounds, _) = fields, groups
+        n, d = problem.design.shape
+        blocks = np.linspace(0, n, STREAM_BLOCKS + 1).astype(np.int64)
+        data = problem.target, problem.weight, S
+        steps, sums = np.zeros(d + 1, dtype=S.dtype), np.zeros((STREAM_BLOCKS, d + 1, 2))
+
+        def sweep(B, t, lam, penalty) -> None:
+            for g in range(len(features) + 1):
+
+                def run(first: int, g=g) -> None:
+                    share = blocks, first, self.n_threads
+                    _columns.stream(form, problem.loss, features, values, g, *share, *data, B, t, lam, steps, sums)
+
+                team.run(run, [(first,) for first in range(self.n_threads)])
+                if g > 0:
+                    _columns.take(order, bounds[g - 1], bounds[g], B, t, steps)
+                if g < len(features):
+                    _columns.step(problem.loss, order, bounds[g], bounds[g + 1], B, t, lam, penalty, steps, sums)
+
+        return sweep
 
 
 def descend_intercept(problem: Problem, parameters: Parameters, f: np.ndarray) -> None:
