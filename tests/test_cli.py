@@ -104,11 +104,11 @@ def test_stream_is_learned_in_bounded_memory(files, tmp_path):
 def test_progressive_scores_are_those_of_all_rows():
     from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
-    from polyfm.cli.main import _Progressive
+    from polyfm.cli.scores import Progressive
 
     rng = np.random.RandomState(0)
     y, p = 100 + rng.standard_normal(1000), 100 + rng.standard_normal(1000)
-    regression, classes = _Progressive(False), _Progressive(True)
+    regression, classes = Progressive(False), Progressive(True)
     assert regression.scores() == {}
     for rows in np.split(np.arange(1000), [10, 300, 999]):
         regression.add(y[rows], p[rows])

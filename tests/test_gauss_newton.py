@@ -10,9 +10,11 @@ from polyfm.initial import initial_parameters
 from polyfm.losses import as_loss
 from polyfm.model import Parameters, build_model
 from polyfm.problem import Problem
-from polyfm.solvers import CoordinateDescent, gauss_newton, run
-from polyfm.solvers.gauss_newton import GaussNewton, Products, Reduced, Rows
+from polyfm.solvers import CoordinateDescent, gauss_newton, objectives, run
+from polyfm.solvers.gauss_newton import GaussNewton
 from polyfm.solvers.lbfgs import LBFGS, _packed, _unpacked
+from polyfm.solvers.objectives import Reduced, Rows, monomials_of
+from polyfm.solvers.quadratic import LowRank, Products
 
 FORMS = [("anova", "direct"), ("anova", "lifted"), ("homogeneous", "direct"), ("homogeneous", "lifted")]
 
@@ -76,7 +78,7 @@ def reference(problem, parameters, bends):
     weight = np.ones(len(f)) if problem.weight is None else problem.weight
     y = problem.y.astype(np.float64)
     slopes = np.array([problem.loss.derivative(*pair) for pair in zip(y, f, strict=True)])
-    penalties = gauss_newton._penalties(problem, parameters)
+    penalties = objectives._penalties(problem, parameters)
     H = J.T @ ((weight * bends(y, f))[:, None] * J) + np.diag(penalties)
     return J.T @ (weight * slopes) + penalties * theta, H
 
@@ -85,7 +87,7 @@ def whole(local):
     """H of any kind of local model."""
     if isinstance(local, Products):
         return np.column_stack([local.times(v) for v in np.eye(len(local.theta))])
-    if isinstance(local, gauss_newton.LowRank):
+    if isinstance(local, LowRank):
         return local.B.T @ local.B + np.diag(local.penalties)
     return np.tril(local.H) + np.tril(local.H, -1).T
 
@@ -95,7 +97,7 @@ def whole(local):
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize(("kernel", "method"), FORMS)
 def test_gauss_newton_matrix_is_that_of_finite_differences(kernel, method, dense, loss, products, monkeypatch):
-    monkeypatch.setattr(gauss_newton, "DENSE", 0 if products else 10**6)
+    monkeypatch.setattr(objectives, "DENSE", 0 if products else 10**6)
     problem, parameters = problem_and_parameters(kernel, method, 2, loss, dense=dense)
     theta, _ = theta_of(problem, parameters)
     local = Rows(problem, parameters).local(theta)
@@ -134,7 +136,7 @@ def test_a_few_rows_tell_all_others(kernel, method, lower, k):
     for weight in (None, problem.weight):
         task = Problem(Design(X), problem.model, problem.loss, problem.y, weight, 0.3, 0.7)
         theta, _ = theta_of(task, parameters)
-        monomials = gauss_newton._monomials(task.model, X.shape[1], 100)
+        monomials = monomials_of(task.model, X.shape[1], 100)
         reduced = Reduced(task, parameters, monomials)
         assert reduced.jacobian.n_rows < len(monomials) < 40
         ours, theirs = reduced.local(theta), Rows(task, parameters).local(theta)
@@ -175,14 +177,14 @@ def test_features_that_are_all_zero_are_no_trouble():
 def test_monomials_are_those_that_the_model_can_form():
     def count(kernel, degree, lower, linear, intercept):
         model = build_model(kernel, "lifted", degree, 3, lower, linear, intercept)
-        return len(gauss_newton._monomials(model, 8, 10**4))
+        return len(monomials_of(model, 8, 10**4))
 
     assert count("homogeneous", 3, "augment", False, True) == 165  # all of degree at most 3
     assert count("homogeneous", 3, None, False, False) == 120
     assert count("anova", 3, None, True, True) == 56 + 8 + 1
     assert count("anova", 3, "augment", False, True) == 56 + 28 + 8 + 1
     assert count("anova", 3, "explicit", True, False) == 56 + 28 + 8
-    assert gauss_newton._monomials(build_model("anova", "direct", 3, 3, None, True, True), 10**6, 1000) is None
+    assert monomials_of(build_model("anova", "direct", 3, 3, None, True, True), 10**6, 1000) is None
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
@@ -227,7 +229,7 @@ def test_all_ways_to_solve_and_coordinate_descent_agree(loss, monkeypatch):
     ends += [
         run(GaussNewton(reduce=reduce), problem, start, max_iter=300, tol=1e-9).history[-1] for reduce in (True, False)
     ]
-    monkeypatch.setattr(gauss_newton, "DENSE", 0)
+    monkeypatch.setattr(objectives, "DENSE", 0)
     ends.append(run(GaussNewton(reduce=False), problem, start, max_iter=300, tol=1e-9).history[-1])
     assert_allclose(ends, min(ends), rtol=1e-4)
 
@@ -270,7 +272,7 @@ def test_single_precision_is_close_to_double(n):
 
 
 def test_threads_change_nothing(monkeypatch):
-    monkeypatch.setattr(gauss_newton, "DENSE", 0)
+    monkeypatch.setattr(objectives, "DENSE", 0)
     problem, start = problem_and_parameters("anova", "lifted", 2, "logistic", n=3000)
     one, two = (run(GaussNewton(n_threads=n), problem, start, max_iter=4, tol=-1.0) for n in (1, 2))
     assert_array_equal(one.history, two.history)

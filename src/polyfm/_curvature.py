@@ -6,7 +6,6 @@ is in double precision, whatever X is. Letters as in `_rows`; `lams` are lambda 
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from polyfm import _rows
 from polyfm._jit import at, inline, loop
 from polyfm.design import Compressed
 from polyfm.model import Group, Model, Parameters
+from polyfm.threads import in_order, row_blocks
 
 
 @inline
@@ -217,8 +217,7 @@ class Jacobian:
 
     def _over_rows(self, visit: Callable[[Piece, int, int, np.ndarray], None]) -> np.ndarray:
         """Visit all rows, in blocks whose number does not depend on the threads, and add up the blocks' results."""
-        n_parts = max(1, min(4, self.n_rows // 1000, 2**27 // max(self.size, 1)))
-        bounds = np.linspace(0, self.n_rows, n_parts + 1).astype(np.int64)
+        bounds = row_blocks(self.n_rows, self.size)
 
         def run(part: int) -> np.ndarray:
             out = np.zeros(self.size)
@@ -226,7 +225,4 @@ class Jacobian:
                 visit(piece, bounds[part], bounds[part + 1], out)
             return out
 
-        if self.n_threads == 1 or n_parts == 1:
-            return sum(map(run, range(n_parts)), np.zeros(self.size))
-        with ThreadPoolExecutor(self.n_threads) as pool:
-            return sum(pool.map(run, range(n_parts)), np.zeros(self.size))
+        return sum(in_order(run, len(bounds) - 1, self.n_threads), np.zeros(self.size))

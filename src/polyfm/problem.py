@@ -1,6 +1,5 @@
 """Problem: data, loss, model and penalties; the objective over the parameters. It knows no solver."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +8,7 @@ from polyfm import _gradient, _rows
 from polyfm.design import Design
 from polyfm.losses import Loss, Squared
 from polyfm.model import Model, Parameters, workspace
+from polyfm.threads import in_order, row_blocks
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,8 @@ class Problem:
         Costs O(degree * bases * nnz). Rows are taken in blocks whose number does not depend on `n_threads`, and
         their sums are added in order, so that neither does the result.
         """
-        n = self.design.shape[0]
-        parts = [self._parts(parameters) for _ in range(self._n_parts(parameters))]
-        bounds = np.linspace(0, n, len(parts) + 1).astype(np.int64)
+        bounds = row_blocks(self.design.shape[0], sum(P.size for P in parameters.factors))
+        parts = [self._parts(parameters) for _ in bounds[1:]]
 
         def run(part: int) -> tuple[float, float]:
             blocks, gw = parts[part]
@@ -83,11 +82,7 @@ class Problem:
                 parameters.intercept[0], bounds[part], bounds[part + 1], gw,
             )  # fmt: skip
 
-        if n_threads == 1:
-            sums = [run(part) for part in range(len(parts))]
-        else:
-            with ThreadPoolExecutor(n_threads) as pool:
-                sums = list(pool.map(run, range(len(parts))))
+        sums = in_order(run, len(parts), n_threads)
         value = sum(v for v, _ in sums) + self.penalty(parameters)
         factors, lambdas = [], []
         for g, (group, P, lams) in enumerate(
@@ -101,11 +96,6 @@ class Problem:
         coef = sum(gw for _, gw in parts) + self.alpha * parameters.coef
         intercept = np.array([sum(gb for _, gb in sums)])
         return value, Parameters(tuple(factors), tuple(lambdas), coef, intercept)
-
-    def _n_parts(self, parameters: Parameters) -> int:
-        """Blocks of rows: enough for a few threads, unless a gradient for each would take more memory than X."""
-        n_parameters = sum(P.size for P in parameters.factors)
-        return max(1, min(4, self.design.shape[0] // 1000, 2**27 // max(n_parameters, 1)))
 
     def _parts(self, parameters: Parameters):
         # Sums run in double precision whatever the data are: they are where single precision would be lost.

@@ -2,6 +2,11 @@
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
 
 
 class Team:
@@ -28,3 +33,18 @@ class Team:
         task(*first)
         for future in waiting:
             future.result()
+
+
+def row_blocks(n_rows: int, n_numbers: int) -> np.ndarray:
+    """Bounds of blocks of rows that each add up `n_numbers` of their own. There are enough for a few threads, unless
+    these take much memory. Their number depends on the problem alone: so do sums of blocks that are added in order."""
+    n_blocks = max(1, min(4, n_rows // 1000, 2**27 // max(n_numbers, 1)))
+    return np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
+
+
+def in_order(task: Callable[[int], T], n: int, n_threads: int) -> list[T]:
+    """task(0), task(1), ..., task(n - 1)."""
+    if n_threads == 1 or n == 1:
+        return [task(i) for i in range(n)]
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(task, range(n)))
