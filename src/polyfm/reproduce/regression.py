@@ -87,7 +87,7 @@ def draw(rows: list[Row], settings: Mapping[str, Any], data: Mapping[str, Data])
             ax.set_title(data[name].label + (f", m = {degree}" if len(degrees) > 1 else ""))
             ax.set_xlabel("number of bases k")
             ax.set_ylabel("$R^2$ on the test part")
-    m = f"m = {degrees[0]}" if len(degrees) == 1 else "m = " + " and ".join(map(str, degrees))
+    m = f"m = {', '.join(map(str, degrees))}"
     names = {
         "H^m": f"{pictures.kernel('H^m')}, lifted",
         "A^m": f"{pictures.kernel('A^m')}, {settings['anova']}",
