@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
+from sklearn.datasets import load_diabetes
 
 from polyfm import FactorizationMachineRegressor, PolynomialNetworkRegressor
 from polyfm.design import Design
@@ -17,6 +18,7 @@ from polyfm.kernels import anova_kernel, homogeneous_kernel
 from polyfm.losses import as_loss
 from polyfm.model import Group, Parameters, build_model, expand
 from polyfm.problem import Problem
+from polyfm.solvers import CoordinateDescent
 
 D = 5
 numbers = st.floats(-2, 2, allow_subnormal=False)
@@ -122,6 +124,20 @@ def test_lemma_4_even_degrees_gain_from_lambda():
     assert best.lambdas_[0] < 0
     assert best.objective_ < 1e-6
     assert min(model.objective_ for model in fixed) > 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_lambda_starts_does_not_matter(seed):
+    """Section 9.1: the objective is convex in lambda, which is fitted before P. (Up to the lasso's tolerance.)"""
+    X, y = load_diabetes(return_X_y=True)
+    X, y, rng = (X - X.mean(axis=0)) / X.std(axis=0), y - y.mean(), np.random.RandomState(seed)
+    model = build_model("anova", "direct", 2, 4, None, False, False)
+    problem = Problem.with_target(Design(X), model, as_loss("squared"), y, None, 0.0, 10.0)
+    P, solver, objectives = 0.1 * rng.standard_normal((4, 1, 10)), CoordinateDescent(fit_lambdas=True), []
+    for lambdas in (np.ones(4), np.array([1.0, -1.0, 1.0, -1.0]), 10 * rng.standard_normal(4)):
+        start = Parameters((P.copy(),), (lambdas,), np.zeros(10), np.zeros(1))
+        objectives.append(solver.update(problem, solver.init_state(problem, start)))
+    assert_allclose(objectives, objectives[0], rtol=5e-5)
 
 
 def test_lemma_4_odd_degrees_gain_nothing_from_lambda(rng):
