@@ -80,7 +80,7 @@ class Design:
             self._binary = bool(np.all(X.data == 1))
             if sort_rows and self._binary:  # nobody reads values that are all ones: let copies of them be small
                 X = type(X)((np.ones(X.nnz, dtype=np.int8), X.indices, X.indptr), shape=X.shape)
-            if sort_rows and (self._binary or X.nnz <= SHORT * X.shape[0]):
+            if sort_rows and (X.nnz <= SHORT * X.shape[0] or (self._binary and X.shape[0] < STREAMS)):
                 X = X.tocsr()
                 self.order = _locality_order(X)
                 X = X if self.order is None else X[self.order]
@@ -143,6 +143,7 @@ class Design:
         features = np.full((n_groups, n), d, dtype=np.uint32)
         values = None if data is None else np.zeros((n_groups, n), dtype=self.dtype)
         _columns.arrange(indptr, rows, data, order, bounds, features, values)
+        del self.columns  # fields take their place; whoever needs both computes them anew
         return Fields(features, values)
 
     def shares(self, n_threads: int) -> list[list[tuple[int, int]]]:
