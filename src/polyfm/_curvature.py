@@ -28,10 +28,19 @@ def _absorb_row(form, indptr, indices, data, dummies, T, A, i):
         form.absorb(A, T, T.shape[0] - dummies + q, 1.0)
 
 
+@inline
+def _emit_row(form, indptr, indices, data, dummies, T, A, G, c, i):
+    """G += the derivatives of row i, times c, from the working space A that `_absorb_row` filled."""
+    first = indptr[i]
+    for e in range(first, indptr[i + 1]):
+        form.emit(A, T, G, c, at(indices, e, e - first), np.float64(at(data, e, 1.0)))
+    for q in range(dummies):
+        form.emit(A, T, G, c, T.shape[0] - dummies + q, 1.0)
+
+
 @loop(streaming=True)
 def add_jacobian(form, indptr, indices, data, dummies, T, lams, A, lo, hi, f, J, start):
     """f += values, J[:, start:start + T.size] += derivatives of the rows lo .. hi."""
-    d = T.shape[0] - dummies
     for i in range(lo, hi):
         _absorb_row(form, indptr, indices, data, dummies, T, A, i)
         total = 0.0
@@ -39,11 +48,7 @@ def add_jacobian(form, indptr, indices, data, dummies, T, lams, A, lo, hi, f, J,
             total += lams[s] * form.total(A, s)
         f[i - lo] += total
         G = J[i - lo, start : start + T.size].reshape(T.shape)
-        first = indptr[i]
-        for e in range(first, indptr[i + 1]):
-            form.emit(A, T, G, lams, at(indices, e, e - first), np.float64(at(data, e, 1.0)))
-        for q in range(dummies):
-            form.emit(A, T, G, lams, d + q, 1.0)
+        _emit_row(form, indptr, indices, data, dummies, T, A, G, lams, i)
 
 
 @inline
@@ -78,17 +83,12 @@ def add_forward(form, indptr, indices, data, dummies, T, lams, A, V, lo, hi, u):
 @loop(streaming=True)
 def add_backward(form, indptr, indices, data, dummies, T, lams, A, u, lo, hi, G):
     """G += sum_i u_i (row i of J) over lo <= i < hi."""
-    d = T.shape[0] - dummies
     c = np.empty(lams.shape[0])
     for i in range(lo, hi):
         _absorb_row(form, indptr, indices, data, dummies, T, A, i)
         for s in range(lams.shape[0]):
             c[s] = u[i] * lams[s]
-        first = indptr[i]
-        for e in range(first, indptr[i + 1]):
-            form.emit(A, T, G, c, at(indices, e, e - first), np.float64(at(data, e, 1.0)))
-        for q in range(dummies):
-            form.emit(A, T, G, c, d + q, 1.0)
+        _emit_row(form, indptr, indices, data, dummies, T, A, G, c, i)
 
 
 @inline
