@@ -85,10 +85,10 @@ def test_it_ends_where_coordinate_descent_ends(small):
 
 def test_long_features_are_computed_twice_rather_than_kept(rng):
     """A column of more entries than there are tiles to keep; the state must still be that of the parameters."""
-    n = _blocks.KEPT * _blocks.TILE + 700
+    n = _blocks.KEPT + 700
     X = sp.csr_matrix((rng.uniform(size=(n, 3)) < 0.99).astype(float))
     problem, start = make_problem(X, rng.standard_normal(n), "anova", "direct", 2, None)
-    assert np.diff(problem.design.columns.indptr.astype(int)).min() > _blocks.KEPT * _blocks.TILE
+    assert np.diff(problem.design.columns.indptr.astype(int)).min() > _blocks.KEPT
     result = run(BlockDescent(), problem, start, max_iter=2, tol=0)
     assert_allclose(result.extra["f"], problem.predict(result.parameters), rtol=1e-9, atol=1e-9)
 
