@@ -8,12 +8,36 @@ import time
 
 import data
 import numpy as np
+from numba import njit
 from solvers import problem
 
 from polyfm.initial import initial_parameters
 from polyfm.solvers import BlockDescent, CoordinateDescent
+from polyfm.threads import Team
 
 EPOCHS = 30
+
+
+@njit(nogil=True)
+def arithmetic(steps: int) -> float:
+    """Work that needs no memory: two threads do twice as much of it, as far as the machine gives them two cores."""
+    x = 1.0
+    for _ in range(steps):
+        x = x * 1.0000001 + 1e-9
+    return x
+
+
+def seconds_of_arithmetic(n_threads: int, steps: int = 40_000_000) -> float:
+    with Team(n_threads) as team:
+        began = time.perf_counter()
+        team.run(arithmetic, [(steps // n_threads,)] * n_threads)
+        return time.perf_counter() - began
+
+
+def gain(one: list[float], two: list[float]) -> str:
+    """How many times faster two threads are, by the fastest and by the median of neighbouring runs."""
+    pairs = np.array(one) / np.array(two)
+    return f"{min(one) / min(two):.2f} (median {np.median(pairs):.2f}) times faster"
 
 
 def myfm_seconds(X, y, iterations: int = EPOCHS) -> float | None:
@@ -35,6 +59,7 @@ def myfm_seconds(X, y, iterations: int = EPOCHS) -> float | None:
 
 def main(betas: list[float]) -> None:
     X, _, y, _ = data.movielens_1m()
+    arithmetic(1)
     theirs = myfm_seconds(X, y)
     if theirs is not None:
         print(f"myfm, {EPOCHS} Gibbs iterations: {theirs:.1f} s")
@@ -46,8 +71,11 @@ def main(betas: list[float]) -> None:
             solver.update(task, solver.init_state(task, start))  # compiles
         states = [solver.init_state(task, start) for solver in (one, two)]
         times: tuple[list[float], list[float]] = ([], [])
+        yardstick: tuple[list[float], list[float]] = ([], [])
         for _ in range(EPOCHS):
             values = []
+            for n_threads, seconds in zip((1, 2), yardstick, strict=True):
+                seconds.append(seconds_of_arithmetic(n_threads))
             for solver, state, seconds in zip((one, two), states, times, strict=True):
                 began = time.perf_counter()
                 values.append(solver.update(task, state))
@@ -56,7 +84,7 @@ def main(betas: list[float]) -> None:
         goal, whole = values[0], sum(times[0])
         print(
             f"beta = {beta:g}: an epoch {min(times[0]):.3f} s, on two threads {min(times[1]):.3f} s, "
-            f"{min(times[0]) / min(times[1]):.2f} times faster; {EPOCHS} epochs {whole:.2f} s to {goal:.0f}"
+            f"{gain(*times)}; bare arithmetic {gain(*yardstick)}; {EPOCHS} epochs {whole:.2f} s to {goal:.0f}"
         )
         for n_threads in (1, 2):
             solver = BlockDescent(n_threads=n_threads)
