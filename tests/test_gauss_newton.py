@@ -10,9 +10,9 @@ from polyfm.initial import initial_parameters
 from polyfm.losses import as_loss
 from polyfm.model import Parameters, build_model
 from polyfm.problem import Problem
-from polyfm.solvers import CoordinateDescent, gauss_newton, objectives, run
+from polyfm.solvers import CoordinateDescent, objectives, run
 from polyfm.solvers.gauss_newton import GaussNewton
-from polyfm.solvers.lbfgs import LBFGS, _packed, _unpacked
+from polyfm.solvers.lbfgs import LBFGS
 from polyfm.solvers.objectives import Reduced, Rows, monomials_of
 from polyfm.solvers.quadratic import LowRank, Products
 
@@ -59,19 +59,12 @@ def problem_and_parameters(
     return problem, parameters
 
 
-def theta_of(problem, parameters):
-    order = gauss_newton._order(problem, parameters)
-    return _packed(parameters, problem)[order], order
-
-
 def reference(problem, parameters, bends):
     """Gradient and Gauss-Newton matrix from central differences of the predictions, in the order of theta."""
-    theta, order = theta_of(problem, parameters)
+    theta = problem.model.pack(parameters)
 
     def predict(theta):
-        packed = np.empty_like(theta)
-        packed[order] = theta
-        return problem.model.predict(_unpacked(packed, parameters, problem), problem.design)
+        return problem.model.predict(problem.model.unpack(theta, parameters), problem.design)
 
     f, step = predict(theta), 1e-6
     J = np.column_stack([(predict(theta + h) - predict(theta - h)) / (2 * step) for h in step * np.eye(len(theta))])
@@ -99,7 +92,7 @@ def whole(local):
 def test_gauss_newton_matrix_is_that_of_finite_differences(kernel, method, dense, loss, products, monkeypatch):
     monkeypatch.setattr(objectives, "DENSE", 0 if products else 10**6)
     problem, parameters = problem_and_parameters(kernel, method, 2, loss, dense=dense)
-    theta, _ = theta_of(problem, parameters)
+    theta = problem.model.pack(parameters)
     local = Rows(problem, parameters).local(theta)
     gradient, H = reference(problem, parameters, BENDS[loss])
     assert isinstance(local, Products) == products
@@ -115,7 +108,7 @@ def test_every_group_and_term_has_its_place(lower, linear, intercept):
     problem, parameters = problem_and_parameters(
         "anova", "direct", 3, lower=lower, linear=linear, intercept=intercept, weighted=False, dense=True
     )
-    theta, _ = theta_of(problem, parameters)
+    theta = problem.model.pack(parameters)
     local = Rows(problem, parameters).local(theta)
     gradient, H = reference(problem, parameters, BENDS["squared"])
     assert_allclose(local.value, problem.objective(parameters), rtol=1e-12)
@@ -135,7 +128,7 @@ def test_a_few_rows_tell_all_others(kernel, method, lower, k):
     X[:, 2], X[:, 3] = X[:, 0], X[:, 1] > 0
     for weight in (None, problem.weight):
         task = Problem(Design(X), problem.model, problem.loss, problem.y, weight, 0.3, 0.7)
-        theta, _ = theta_of(task, parameters)
+        theta = task.model.pack(parameters)
         monomials = monomials_of(task.model, X.shape[1], 100)
         reduced = Reduced(task, parameters, monomials)
         assert reduced.jacobian.n_rows < len(monomials) < 40
@@ -158,8 +151,8 @@ def test_rows_in_any_order_can_be_chosen_from():
     model = build_model("homogeneous", "lifted", 3, 3, "augment", False, True)
     problem = Problem.with_target(Design(X), model, as_loss("squared"), X[:, 0] ** 3 + X[:, 1], weight, 1.0, 1.0)
     start = initial_parameters(problem, np.random.RandomState(0), 0.1)
-    theta, order = theta_of(problem, start)
-    view = GaussNewton()._view(problem, start, order)
+    theta = problem.model.pack(start)
+    view = GaussNewton()._view(problem, start)
     assert isinstance(view, Reduced)
     for scale in (1.0, 10.0):
         assert_allclose(view.value(scale * theta), Rows(problem, start).value(scale * theta), rtol=1e-11)
@@ -238,7 +231,7 @@ def test_all_ways_to_solve_and_coordinate_descent_agree(loss, monkeypatch):
 def test_a_warm_start_goes_on_exactly(reduce):
     problem, start = agreeing("homogeneous", "lifted", "squared", n=300)
     solver = GaussNewton(reduce=reduce)
-    assert isinstance(solver._view(problem, start, theta_of(problem, start)[1]), Reduced if reduce else Rows)
+    assert isinstance(solver._view(problem, start), Reduced if reduce else Rows)
     once = run(solver, problem, start, max_iter=10, tol=-1.0)
     half = run(solver, problem, start, max_iter=5, tol=-1.0)
     again = run(solver, problem, half.parameters, max_iter=5, tol=-1.0, extra=half.extra)

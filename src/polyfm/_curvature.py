@@ -217,7 +217,7 @@ class Jacobian:
 
     def _over_rows(self, visit: Callable[[Piece, int, int, np.ndarray], None]) -> np.ndarray:
         """Visit all rows, in blocks whose number does not depend on the threads, and add up the blocks' results."""
-        bounds = row_blocks(self.n_rows, self.size)
+        bounds = row_blocks(self.n_rows, self.size, self.entries * self.n_rows / max(self.size, 1))
 
         def run(part: int) -> np.ndarray:
             out = np.zeros(self.size)

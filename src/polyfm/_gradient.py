@@ -27,6 +27,11 @@ class Block(NamedTuple):
     G: np.ndarray  # like T
     g: np.ndarray  # (bases,): the gradient by lambda
 
+    def apart(self) -> "Block":
+        """The same parameters, for another thread."""
+        G, g = np.zeros(self.G.shape, self.G.dtype), np.zeros(self.g.shape, self.g.dtype)  # cleared when touched
+        return self._replace(A=np.empty_like(self.A), c=np.empty_like(self.c), G=G, g=g)
+
 
 def absorb_tile(blocks, indptr, indices, data, order, lo, hi, f):
     """Add the expansions of all blocks to f, for the rows order[lo:hi]; their working spaces are left filled."""

@@ -87,7 +87,7 @@ class Parameters(NamedTuple):
 
     def copy(self, dtype=None) -> "Parameters":
         return Parameters(
-            tuple(P.astype(dtype or P.dtype) for P in self.factors),
+            tuple(P.astype(dtype or P.dtype, order="C") for P in self.factors),
             tuple(lams.astype(dtype or lams.dtype) for lams in self.lambdas),
             self.coef.astype(dtype or self.coef.dtype),
             self.intercept.astype(dtype or self.intercept.dtype),
@@ -103,6 +103,25 @@ class Model:
     def predict(self, parameters: Parameters, design: Design, n_threads: int = 1) -> np.ndarray:
         """<w, x_i> + w0 + sum of all expansions, for every row."""
         return Predictor(self, [parameters])(design, n_threads)[0]
+
+    def pack(self, parameters: Parameters) -> np.ndarray:
+        """The smooth parameters in one vector: factors with the bases last, as loops over rows want them, linear
+        weights, intercept."""
+        parts = [P.T.ravel() for P in parameters.factors]
+        if self.fit_linear:
+            parts.append(parameters.coef)
+        if self.fit_intercept:
+            parts.append(parameters.intercept)
+        return np.concatenate(parts, dtype=np.float64)
+
+    def unpack(self, vector: np.ndarray, like: Parameters) -> Parameters:
+        """The parameters of a vector, where not those of `like`; factors are transposed views of one copy."""
+        pieces = np.split(vector.astype(like.coef.dtype), np.cumsum([P.size for P in like.factors]))
+        factors = tuple(piece.reshape(P.shape[::-1]).T for piece, P in zip(pieces[:-1], like.factors, strict=True))
+        rest = pieces[-1]
+        coef = rest[: like.coef.size] if self.fit_linear else like.coef
+        intercept = rest[-1:] if self.fit_intercept else like.intercept
+        return Parameters(factors, like.lambdas, coef.copy(), intercept.copy())
 
 
 class Layout(NamedTuple):

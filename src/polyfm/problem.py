@@ -1,6 +1,7 @@
 """Problem: data, loss, model and penalties; the objective over the parameters. It knows no solver."""
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -72,8 +73,11 @@ class Problem:
         Costs O(degree * bases * nnz). Rows are taken in blocks whose number does not depend on `n_threads`, and
         their sums are added in order, so that neither does the result.
         """
-        bounds = row_blocks(self.design.shape[0], sum(P.size for P in parameters.factors))
-        parts = [self._parts(parameters) for _ in bounds[1:]]
+        (n, d), nnz = self.design.shape, int(self.design.rows.indptr[-1])
+        bounds = row_blocks(n, sum(P.size for P in parameters.factors), nnz / d)
+        # Sums run in double precision whatever the data are: they are where single precision would be lost.
+        first = self.blocks(parameters, _gradient.TILE, np.float64)
+        parts = [(tuple(block.apart() for block in first), np.zeros(d)) for _ in bounds[1:]]
 
         def run(part: int) -> tuple[float, float]:
             blocks, gw = parts[part]
@@ -88,18 +92,14 @@ class Problem:
         for g, (group, P, lams) in enumerate(
             zip(self.model.groups, parameters.factors, parameters.lambdas, strict=True)
         ):
-            G = sum(blocks[g].G for blocks, _ in parts).transpose(2, 1, 0)
+            G = reduce(np.add, (blocks[g].G for blocks, _ in parts)).T
             norms = np.sum(np.square(P, dtype=np.float64), axis=(1, 2))
             factors.append(G + group.penalties(self.beta, lams)[:, None, None] * P)
-            slopes = sum(blocks[g].g for blocks, _ in parts) * group.scale
+            slopes = reduce(np.add, (blocks[g].g for blocks, _ in parts)) * group.scale
             lambdas.append(slopes + self.beta * np.sign(lams) * norms if group.method == "direct" else slopes)
-        coef = sum(gw for _, gw in parts) + self.alpha * parameters.coef
+        coef = reduce(np.add, (gw for _, gw in parts)) + self.alpha * parameters.coef
         intercept = np.array([sum(gb for _, gb in sums)])
         return value, Parameters(tuple(factors), tuple(lambdas), coef, intercept)
-
-    def _parts(self, parameters: Parameters):
-        # Sums run in double precision whatever the data are: they are where single precision would be lost.
-        return self.blocks(parameters, _gradient.TILE, np.float64), np.zeros(self.design.shape[1])
 
     def blocks(self, parameters: Parameters, tile: int, gradient_dtype) -> tuple[_gradient.Block, ...]:
         """The groups of bases as loops over rows want them, with room for a gradient."""

@@ -7,6 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 T = TypeVar("T")
+WORTH_A_BLOCK = 8  # rows a number: with fewer, to clear and add up its sums takes as long as to compute them
 
 
 class Team:
@@ -35,10 +36,11 @@ class Team:
             future.result()
 
 
-def row_blocks(n_rows: int, n_numbers: int) -> np.ndarray:
-    """Bounds of blocks of rows that each add up `n_numbers` of their own. There are enough for a few threads, unless
-    these take much memory. Their number depends on the problem alone: so do sums of blocks that are added in order."""
-    n_blocks = max(1, min(4, n_rows // 1000, 2**27 // max(n_numbers, 1)))
+def row_blocks(n_rows: int, n_numbers: int, visits: float) -> np.ndarray:
+    """Bounds of blocks of rows that each add up `n_numbers` of their own, of which a number is added to by `visits`
+    rows. There are enough blocks for a few threads, unless their sums take much memory, or more time than their rows.
+    How many depends on the problem alone: so do sums of blocks that are added in order."""
+    n_blocks = max(1, min(4, n_rows // 1000, 2**27 // max(n_numbers, 1), int(visits / WORTH_A_BLOCK)))
     return np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
 
 

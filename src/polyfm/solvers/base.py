@@ -129,4 +129,6 @@ def run(
             print()  # leave the bar
         if not monitor.history:
             monitor.history.append(problem.objective(state.parameters))
-    return Result(state.parameters, np.array(monitor.history), monitor.converged, interrupted, solver.extra(state))
+    return Result(
+        state.parameters.copy(), np.array(monitor.history), monitor.converged, interrupted, solver.extra(state)
+    )

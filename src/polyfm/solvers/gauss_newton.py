@@ -16,20 +16,9 @@ from polyfm.model import Parameters
 from polyfm.problem import Problem
 from polyfm.solvers.base import Monitor
 from polyfm.solvers.coordinate_descent import descend_lambdas
-from polyfm.solvers.lbfgs import _packed, _unpacked
 from polyfm.solvers.objectives import Reduced, Rows, monomials_of
 
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 0.1, 1e-10, 1e12
-
-
-def _order(problem: Problem, parameters: Parameters) -> np.ndarray:
-    """Where the parameters of theta, with the bases last, lie in L-BFGS's vector."""
-    numbers = np.arange(len(_packed(parameters, problem)))
-    start, parts = 0, []
-    for P in parameters.factors:
-        parts.append(numbers[start : start + P.size].reshape(P.shape).transpose(2, 1, 0).ravel())
-        start += P.size
-    return np.concatenate([*parts, numbers[start:]])
 
 
 @dataclass
@@ -60,8 +49,7 @@ class GaussNewton:
             self._minimise(problem, state, monitor)
 
     def _minimise(self, problem: Problem, state: State, monitor: Monitor) -> None:
-        order = _order(problem, state.parameters)
-        view = self._view(problem, state.parameters, order)
+        view = self._view(problem, state.parameters)
         before = np.inf
         while True:
             if self.fit_lambdas:
@@ -71,7 +59,7 @@ class GaussNewton:
                 ):
                     descend_lambdas(problem, group, P, lams, f)
                 view = Rows(problem, state.parameters, self.n_threads)
-            value, moved = self._update(problem, state, view, order)
+            value, moved = self._update(problem, state, view)
             if not moved and (not self.fit_lambdas or value >= before):
                 break
             if monitor(value, state):
@@ -81,7 +69,7 @@ class GaussNewton:
             monitor(value, state)
         monitor.converged = True  # no step lowers the objective any more
 
-    def _view(self, problem: Problem, parameters: Parameters, order: np.ndarray) -> Rows | Reduced:
+    def _view(self, problem: Problem, parameters: Parameters) -> Rows | Reduced:
         """The objective over all rows, or over the few that tell all others where that is much cheaper."""
         rows = Rows(problem, parameters, self.n_threads)
         n, d = problem.design.shape
@@ -92,7 +80,7 @@ class GaussNewton:
         monomials = monomials_of(problem.model, d, int(min(n // 4, 1000, 1.5 * p)))
         if not monomials or 2 * len(monomials) * (len(monomials) + p) > n * p or len(monomials) * p > 2**24:
             return rows
-        theta = _packed(parameters, problem)[order]
+        theta = problem.model.pack(parameters)
         exact = rows.value(theta)
         try:
             reduced = Reduced(problem, parameters, monomials)
@@ -100,10 +88,9 @@ class GaussNewton:
         except LinAlgError:
             return rows
 
-    def _update(self, problem: Problem, state: State, view: Rows | Reduced, order: np.ndarray) -> tuple[float, bool]:
+    def _update(self, problem: Problem, state: State, view: Rows | Reduced) -> tuple[float, bool]:
         """Take one step; the objective, and whether there was a step that lowered it."""
-        packed = _packed(state.parameters, problem)
-        theta = packed[order]
+        theta = problem.model.pack(state.parameters)
         local = view.local(theta)
         with np.errstate(over="ignore", invalid="ignore"):
             while state.damping <= MOST_DAMPING:
@@ -119,8 +106,7 @@ class GaussNewton:
                     ratio = min((local.value - value) / max(foretold, 1e-290), 1.0)
                     state.damping *= max(1 / 3, 1 - (2 * ratio - 1) ** 3)
                     state.damping, state.growth = max(state.damping, LEAST_DAMPING), 2.0
-                    packed[order] = trial
-                    state.parameters = _unpacked(packed, state.parameters, problem)
+                    state.parameters = problem.model.unpack(trial, state.parameters)
                     return value, True
                 state.damping *= state.growth
                 state.growth *= 2.0

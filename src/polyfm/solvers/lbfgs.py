@@ -52,46 +52,25 @@ class LBFGS:
 
     def _descend(self, problem: Problem, state: State, monitor: Monitor, max_iter: int) -> bool:
         """Run scipy's loop; whether the monitor stopped it."""
-        stopped = False
+        model, stopped = problem.model, False
 
         def value_and_gradient(vector: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = problem.value_and_gradient(_unpacked(vector, state.parameters, problem), self.n_threads)
-            return value, _packed(gradient, problem)
+            value, gradient = problem.value_and_gradient(model.unpack(vector, state.parameters), self.n_threads)
+            return value, model.pack(gradient)
 
         def after(intermediate_result) -> None:
             nonlocal stopped
-            state.parameters = _unpacked(intermediate_result.x, state.parameters, problem)
+            state.parameters = model.unpack(intermediate_result.x, state.parameters)
             stopped = monitor(float(intermediate_result.fun), state)
             if stopped:
                 raise StopIteration
 
         minimize(
             value_and_gradient,
-            _packed(state.parameters, problem),
+            model.pack(state.parameters),
             jac=True,
             method="L-BFGS-B",
             callback=after,
             options={"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": 0.0, "gtol": 0.0, "maxcor": 20},
         )
         return stopped
-
-
-def _packed(parameters: Parameters, problem: Problem) -> np.ndarray:
-    """The smooth parameters in one vector: factors, linear weights, intercept."""
-    parts = [P.ravel() for P in parameters.factors]
-    if problem.model.fit_linear:
-        parts.append(parameters.coef)
-    if problem.model.fit_intercept:
-        parts.append(parameters.intercept)
-    return np.concatenate(parts).astype(np.float64)
-
-
-def _unpacked(vector: np.ndarray, like: Parameters, problem: Problem) -> Parameters:
-    dtype = like.coef.dtype
-    sizes = [P.size for P in like.factors]
-    pieces = np.split(vector.astype(dtype), np.cumsum(sizes))
-    factors = tuple(piece.reshape(P.shape) for piece, P in zip(pieces[:-1], like.factors, strict=True))
-    rest, d = pieces[-1], like.coef.size
-    coef = rest[:d] if problem.model.fit_linear else like.coef
-    intercept = rest[-1:] if problem.model.fit_intercept else like.intercept
-    return Parameters(factors, like.lambdas, coef.copy(), intercept.copy())
