@@ -9,7 +9,7 @@ from polyfm import FactorizationMachineRegressor, _blocks, design
 from polyfm.design import Design
 from polyfm.initial import initial_parameters
 from polyfm.losses import as_loss
-from polyfm.model import build_model
+from polyfm.model import bases_last, build_model
 from polyfm.problem import Problem
 from polyfm.solvers import BlockDescent, CoordinateDescent, run
 
@@ -36,7 +36,7 @@ def test_a_block_is_minimised(small, kernel, method, degree, lower):
     problem, p = make_problem(X, y, kernel, method, degree, lower, weight=weight)
     group, P, lams = problem.model.groups[0], p.factors[0], p.lambdas[0]
     f, columns, rows = problem.predict(p), tuple(problem.design.columns), tuple(problem.design.rows)
-    T = np.ascontiguousarray(P.transpose(2, 1, 0))
+    T = bases_last(P, np.float64)
     before = problem.objective(p)
     for t in range(1 if kernel == "anova" else degree):
         for j in range(X.shape[1]):
@@ -45,7 +45,7 @@ def test_a_block_is_minimised(small, kernel, method, degree, lower):
                 problem.weight, f, T, lams * group.scale, group.penalties(problem.beta, lams), p.coef, problem.alpha,
                 1.0,
             )  # fmt: skip
-            P[:] = T.transpose(2, 1, 0)
+            P[:] = T.T[: len(P)]
             value, gradient = problem.value_and_gradient(p)
             assert value <= before * (1 + 1e-12)
             before = value

@@ -7,12 +7,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
-from numba.core.errors import TypingError
-from numpy.testing import assert_allclose
 
 import polyfm
-from polyfm._jit import DEPTH, LANES, add_products, at, loop, source_stamp
+from polyfm._jit import at, source_stamp
 
 PACKAGE = Path(polyfm.__file__).parent
 VALUE = "from polyfm._rows import total_loss; from polyfm.losses import Squared; import numpy as np; "
@@ -90,25 +87,3 @@ def test_stamp_covers_every_source():
 def test_at_gives_the_default_without_an_array():
     assert at(None, 3, 1.5) == 1.5
     assert at(np.arange(4), 3, 1.5) == 3
-
-
-@loop
-def tile_of_a_product(left, right, m, out, a, b, scale):
-    add_products(left, right, m, out, a, b, scale)
-
-
-@pytest.mark.parametrize("m", [0, 1, 7, 20])
-def test_a_tile_of_a_product_in_vectors_is_numpy_s(m):
-    rng = np.random.RandomState(m)
-    left, right, out = rng.randn(20, 12), rng.randn(20, 24), rng.randn(16, 32)
-    expected = out.copy()
-    add_products(left, right, m, expected, DEPTH, LANES, -0.5)
-    tile_of_a_product(left, right, m, out, DEPTH, LANES, -0.5)
-    assert_allclose(out, expected, rtol=1e-13, atol=1e-13)
-
-
-def test_vectors_of_other_precision_or_layout_are_refused_when_compiling():
-    out = np.zeros((DEPTH, LANES))
-    for left in (np.zeros((4, 8), dtype=np.float32), np.zeros((8, 4)).T):
-        with pytest.raises(TypingError):
-            tile_of_a_product(left, out, 4, out, 0, 0, 1.0)

@@ -15,10 +15,31 @@ import math
 import numpy as np
 
 from polyfm._columns import TINY
-from polyfm._jit import DEPTH, LANES, add_products, at, loop
+from polyfm._jit import LANES, at, inline, loop
+from polyfm._lanes import lanes
+from polyfm._rows import absorb
 
 TILE = 64  # samples whose derivatives stay in the innermost cache until they are multiplied
 KEPT = 2**13  # samples of a feature whose derivatives are kept until the step is known, and not computed again
+
+DEPTH = 4  # vectors of sums that stay in registers: more would spill, fewer would wait for each other
+
+
+@inline
+def add_products(left, right, m, out, a, b, scale):
+    """out += scale left^T right, over the first m rows of both: a tile of DEPTH rows from a on and LANES columns from
+    b on."""
+    s0 = s1 = s2 = s3 = 0.0 * out[a, lanes(b)]
+    for z in range(m):
+        row = right[z, lanes(b)]
+        s0 += left[z, a] * row
+        s1 += left[z, a + 1] * row
+        s2 += left[z, a + 2] * row
+        s3 += left[z, a + 3] * row
+    out[a, lanes(b)] += scale * s0
+    out[a + 1, lanes(b)] += scale * s1
+    out[a + 2, lanes(b)] += scale * s2
+    out[a + 3, lanes(b)] += scale * s3
 
 
 @loop(streaming=True)
@@ -36,10 +57,10 @@ def _fill(form, by_row, dummies, rows, data, lo, start, stop, j, t, T, lams, A, 
         for q in range(first, indptr[i + 1]):
             feature = at(indices, q, q - first)
             if feature != j or form.counts_itself():
-                form.absorb(A, T, feature, at(values, q, 1.0))
+                absorb(form, A, T, feature, at(values, q, 1.0))
         for q in range(d, T.shape[0]):
             if q != j or form.counts_itself():
-                form.absorb(A, T, q, 1.0)
+                absorb(form, A, T, q, 1.0)
         x = at(data, np.uint64(e), 1.0)
         z = Z[e - start]
         for o in range(low, high):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
+from polyfm import _rows
 from polyfm._jit import at, inline, loop
 
 TILE = 64  # rows
@@ -55,13 +56,10 @@ def _absorb(block, indptr, indices, data, order, lo, hi, f):
         A[:] = 0.0
         first = indptr[i]
         for e in range(first, indptr[i + 1]):
-            form.absorb(A, T, at(indices, e, e - first), at(data, e, one))
+            _rows.absorb(form, A, T, at(indices, e, e - first), at(data, e, one))
         for q in range(dummies):
-            form.absorb(A, T, d + q, one)
-        total = 0.0
-        for s in range(lams.shape[0]):
-            total += lams[s] * form.total(A, s)
-        f[r - lo] += total
+            _rows.absorb(form, A, T, d + q, one)
+        f[r - lo] += _rows.value(form, A, lams)
 
 
 def _emit(block, indptr, indices, data, order, lo, hi, slopes):
@@ -77,9 +75,9 @@ def _emit(block, indptr, indices, data, order, lo, hi, slopes):
             g[s] += slope * form.total(A, s)
         first = indptr[i]
         for e in range(first, indptr[i + 1]):
-            form.emit(A, T, G, c, at(indices, e, e - first), at(data, e, one))
+            _rows.emit(form, A, T, G, c, at(indices, e, e - first), at(data, e, one))
         for q in range(dummies):
-            form.emit(A, T, G, c, d + q, one)
+            _rows.emit(form, A, T, G, c, d + q, one)
 
 
 overload(_absorb)(lambda block, indptr, indices, data, order, lo, hi, f: _absorb)

@@ -1,13 +1,12 @@
 """All that is particular to numba: compiling loops, giving named tuples methods, and a disk cache that is never stale.
 
-Four ideas carry the whole package:
+Three ideas carry the whole package:
 
 - A *loop* is a function compiled lazily, without the GIL, and cached on disk.
 - A named tuple that is ``compiled`` has methods inside loops too. Loops specialise on its type, so that its methods
   are inlined: a loss or a form is a parameter of one loop and costs nothing.
 - ``at(array, i, default)`` reads an array or, where ``None`` was passed, gives the default. The choice is made when
   the loop is compiled, so one loop serves binary, weighted, dense and sparse data without a branch.
-- ``add_products`` is the inner loop of a matrix product, in the processor's vectors; the compiler finds all others.
 """
 
 import hashlib
@@ -18,17 +17,14 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
-from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic, overload, overload_method, register_jitable
+from numba.extending import overload, overload_method, register_jitable
 
 PACKAGE = Path(__file__).parent
 # No "nnan" or "ninf": a non-finite value must stay visible. Reductions may be reordered, so that they vectorise.
 STREAMING = {"reassoc", "contract", "arcp", "nsz"}
 
 LANES = 8  # loops over a multiple of this many numbers vectorise without a remainder
-DEPTH = 4  # vectors of so many lanes that stay in registers: more of them would spill, fewer would wait for each other
 inline = register_jitable
 
 
@@ -42,58 +38,6 @@ def _at(array, i, default):
     if isinstance(array, types.NoneType):
         return lambda array, i, default: default
     return lambda array, i, default: array[i]
-
-
-def add_products(left, right, m, out, a, b, scale):
-    """A tile of a matrix product, DEPTH rows from a on and LANES columns from b on, over the first m rows of both."""
-    rows, columns = slice(a, a + DEPTH), slice(b, b + LANES)
-    out[rows, columns] += scale * (left[:m, rows].T @ right[:m, columns])
-
-
-@intrinsic
-def _add_products(typing, left, right, m, out, a, b, scale):
-    """The same in LLVM's vectors: the tile is summed in registers, and all of `left` and `right` is read in order."""
-
-    def generate(context, builder, signature, arguments):
-        left, right, m, out, a, b, scale = arguments
-        left_type, right_type, _, out_type, *_ = signature.args
-        number = context.get_value_type(out_type.dtype)
-        vector, lane = ir.VectorType(number, LANES), ir.IntType(32)
-        undefined, first = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(lane, LANES), [0] * LANES)
-        fused = ("contract",)
-
-        def pointer(array, array_type, row, column):
-            view = context.make_array(array_type)(context, builder, array)
-            width = cgutils.unpack_tuple(builder, view.shape)[1]
-            return builder.gep(view.data, [builder.add(builder.mul(row, width), column)])
-
-        def as_vector(pointer):
-            return builder.bitcast(pointer, vector.as_pointer())
-
-        def in_all_lanes(value):
-            return builder.shuffle_vector(builder.insert_element(undefined, value, lane(0)), undefined, first)
-
-        sums = [cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * LANES)) for _ in range(DEPTH)]
-        with cgutils.for_range(builder, m) as steps:
-            row = builder.load(as_vector(pointer(right, right_type, steps.index, b)), align=8)
-            for r, total in enumerate(sums):
-                factor = builder.load(pointer(left, left_type, steps.index, builder.add(a, a.type(r))))
-                product = builder.fmul(in_all_lanes(factor), row, flags=fused)
-                builder.store(builder.fadd(builder.load(total), product, flags=fused), total)
-        for r, total in enumerate(sums):
-            target = as_vector(pointer(out, out_type, builder.add(a, a.type(r)), b))
-            product = builder.fmul(in_all_lanes(scale), builder.load(total), flags=fused)
-            builder.store(builder.fadd(builder.load(target, align=8), product, flags=fused), target, align=8)
-        return context.get_dummy_value()
-
-    if any(array.layout != "C" or array.dtype != types.float64 for array in (left, right, out)):
-        return None
-    return types.void(left, right, types.intp, out, types.intp, types.intp, types.float64), generate
-
-
-@overload(add_products)
-def _add_products_in_loops(left, right, m, out, a, b, scale):
-    return lambda left, right, m, out, a, b, scale: _add_products(left, right, m, out, a, b, scale)
 
 
 _known_to_loops: set[str] = set()

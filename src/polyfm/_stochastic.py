@@ -40,7 +40,7 @@ def _step(block, step, touched, n_touched, occurrences, counts, share):
             j = d + q - n_touched
             part = T.dtype.type(share)
         for t in range(T.shape[1]):
-            for s in range(T.shape[2]):
+            for s in range(H.shape[2]):
                 g = G[j, t, s] + part * penalties[s] * T[j, t, s]
                 h = H[j, t, s] + g * g
                 H[j, t, s] = h

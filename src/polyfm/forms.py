@@ -19,11 +19,12 @@ Each form speaks twice. Coordinate descent walks down the columns of X with one 
 - ``update(S, i, B, t, j, x, delta)`` keeps the cache true to B[t, j] += delta and returns the same derivative.
 
 Row ``S[i]`` holds what sample i needs in one cache line: the prediction in column 0, the cache after it.
-Prediction and gradients walk along rows with all bases at hand, vectorised over the bases s:
+Prediction and gradients walk along rows with all bases at hand. A formula is that of one basis s; the loops over rows
+ask for it with `_lanes.lanes(s)` in its place, and so for several bases at once:
 
-- ``absorb(A, T, j, x)`` adds feature j to the working space A (slots x bases), with the factors T[j, t, s],
+- ``absorb(A, T, j, x, s)`` adds feature j to the working space A (slots x bases), with the factors T[j, t, s],
 - ``total(A, s)`` is then the value of basis s,
-- ``emit(A, T, G, c, j, x)`` adds c_s times the derivative by T[j, t, s] to G[j, t, s].
+- ``emit(A, T, G, c, j, x, s)`` adds c_s times the derivative by T[j, t, s] to G[j, t, s].
 
 Block descent solves for several factors of a feature at once:
 
@@ -97,12 +98,11 @@ class DirectAnova(NamedTuple):
             b = a - c * b
         return x * b
 
-    def absorb(self, A, T, j, x):
-        for s in range(A.shape[1]):
-            c = x * T[j, 0, s]
-            for t in range(len(self.orders) - 1, 0, -1):
-                A[t, s] += c * A[t - 1, s]
-            A[0, s] += c
+    def absorb(self, A, T, j, x, s):
+        c = x * T[j, 0, s]
+        for t in range(len(self.orders) - 1, 0, -1):
+            A[t, s] += c * A[t - 1, s]
+        A[0, s] += c
 
     def total(self, A, s):
         return A[len(self.orders) - 1, s]
@@ -116,13 +116,12 @@ class DirectAnova(NamedTuple):
     def lead(self, A, t, s):
         return A[len(self.orders) - 1, s]
 
-    def emit(self, A, T, G, c, j, x):
-        for s in range(A.shape[1]):
-            p = x * T[j, 0, s]
-            b = A[0, s] - p
-            for o in range(1, len(self.orders) - 1):
-                b = A[o, s] - p * b
-            G[j, 0, s] += c[s] * x * b
+    def emit(self, A, T, G, c, j, x, s):
+        p = x * T[j, 0, s]
+        b = A[0, s] - p
+        for o in range(1, len(self.orders) - 1):
+            b = A[o, s] - p * b
+        G[j, 0, s] += c[s] * x * b
 
 
 @compiled
@@ -131,22 +130,20 @@ class DirectHomogeneous(NamedTuple):
 
     orders: tuple[float, ...]
 
-    def absorb(self, A, T, j, x):
-        for s in range(A.shape[1]):
-            A[0, s] += x * T[j, 0, s]
+    def absorb(self, A, T, j, x, s):
+        A[0, s] += x * T[j, 0, s]
 
     def total(self, A, s):
-        power = 1.0
-        for _ in range(len(self.orders)):
-            power *= A[0, s]
+        power = A[0, s]
+        for _ in range(len(self.orders) - 1):
+            power = power * A[0, s]
         return power
 
-    def emit(self, A, T, G, c, j, x):
-        for s in range(A.shape[1]):
-            power = x * len(self.orders)
-            for _ in range(len(self.orders) - 1):
-                power *= A[0, s]
-            G[j, 0, s] += c[s] * power
+    def emit(self, A, T, G, c, j, x, s):
+        power = x * c[s]
+        for _ in range(len(self.orders) - 1):
+            power = power * A[0, s]
+        G[j, 0, s] += len(self.orders) * power
 
 
 @compiled
@@ -178,15 +175,14 @@ class LiftedHomogeneous(NamedTuple):
         S[i, 1 + t] += delta * x
         return xi
 
-    def absorb(self, A, T, j, x):
+    def absorb(self, A, T, j, x, s):
         for t in range(len(self.orders)):
-            for s in range(A.shape[1]):
-                A[t, s] += x * T[j, t, s]
+            A[t, s] += x * T[j, t, s]
 
     def total(self, A, s):
-        product = 1.0
-        for t in range(len(self.orders)):
-            product *= A[t, s]
+        product = A[0, s]
+        for t in range(1, len(self.orders)):
+            product = product * A[t, s]
         return product
 
     def joint(self, t):
@@ -202,14 +198,13 @@ class LiftedHomogeneous(NamedTuple):
             product *= A[o if o < m else o - m, s]
         return product
 
-    def emit(self, A, T, G, c, j, x):
+    def emit(self, A, T, G, c, j, x, s):
         m = len(self.orders)
         for t in range(m):
-            for s in range(A.shape[1]):
-                xi = x
-                for o in range(t + 1, t + m):
-                    xi *= A[o if o < m else o - m, s]
-                G[j, t, s] += c[s] * xi
+            xi = x * c[s]
+            for o in range(t + 1, t + m):
+                xi = xi * A[o if o < m else o - m, s]
+            G[j, t, s] += xi
 
 
 @inline
@@ -284,17 +279,15 @@ class LiftedAnova(NamedTuple):
             S[i, _spread(mask, t)] += x * total
         return dy
 
-    def absorb(self, A, T, j, x):
+    def absorb(self, A, T, j, x, s):
         for mask in range((1 << len(self.orders)) - 1, 0, -1):
             for t in range(len(self.orders)):
                 if mask >> t & 1:
                     rest = mask ^ (1 << t)
                     if rest:
-                        for s in range(A.shape[1]):
-                            A[mask - 1, s] += x * T[j, t, s] * A[rest - 1, s]
+                        A[mask - 1, s] += x * T[j, t, s] * A[rest - 1, s]
                     else:
-                        for s in range(A.shape[1]):
-                            A[mask - 1, s] += x * T[j, t, s]
+                        A[mask - 1, s] += x * T[j, t, s]
 
     def total(self, A, s):
         return A[(1 << len(self.orders)) - 2, s]
@@ -308,17 +301,18 @@ class LiftedAnova(NamedTuple):
     def lead(self, A, t, s):
         return A[(1 << len(self.orders)) - 2 - (1 << t), s]
 
-    def emit(self, A, T, G, c, j, x):
+    def emit(self, A, T, G, c, j, x, s):
         m = len(self.orders)
         everything = (1 << (m - 1)) - 1
         for t in range(m):
+            slope = x * c[s] * (_one(A) - _one(A))
             for left in range(1 << (m - 1)):
                 rest = _spread(everything ^ left, t)
-                for s in range(A.shape[1]):
-                    term = x * c[s]
-                    size = _one(A) - _one(A)
-                    for o in range(m - 1):
-                        if left >> o & 1:
-                            size += _one(A)
-                            term *= -size * x * T[j, o if o < t else o + 1, s]
-                    G[j, t, s] += term * A[rest - 1, s] if rest else term
+                term = x * c[s]
+                size = _one(A) - _one(A)
+                for o in range(m - 1):
+                    if left >> o & 1:
+                        size += _one(A)
+                        term = term * (-size * x * T[j, o if o < t else o + 1, s])
+                slope = slope + (term * A[rest - 1, s] if rest else term)
+            G[j, t, s] += slope

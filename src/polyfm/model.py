@@ -56,7 +56,8 @@ class Group:
     @property
     def n_slots(self) -> int:
         """Numbers that a row of working space holds for each basis."""
-        return 2**self.degree - 1 if (self.kernel, self.method) == ("anova", "lifted") else self.degree
+        special = {("anova", "lifted"): 2**self.degree - 1, ("homogeneous", "direct"): 1}
+        return special.get((self.kernel, self.method), self.degree)
 
     @property
     def n_cached(self) -> int:
@@ -171,19 +172,20 @@ def _add(design: Design, group: Layout, coef: np.ndarray | None, f: np.ndarray, 
     _rows.add_expansion(form, *design.rows, n_dummies, T, lams, n_slots, coef, lo, hi, f)
 
 
+def bases_last(P: np.ndarray, dtype) -> np.ndarray:
+    """The factors as loops over rows want them, and as many bases as whole vectors have: zeros do no harm."""
+    T = np.zeros((P.shape[2], P.shape[1], P.shape[0] + -P.shape[0] % LANES), dtype=dtype)
+    T[:, :, : P.shape[0]] = P.T
+    return T
+
+
+def weights(group: Group, lams: np.ndarray, dtype) -> np.ndarray:
+    """lambda, times the form's scale, and zeros up to whole vectors."""
+    return np.pad(lams * group.scale, (0, -len(lams) % LANES)).astype(dtype)
+
+
 def layout(group: Group, P: np.ndarray, lams: np.ndarray, dtype) -> Layout:
-    """Bases last, and as many as vectors have lanes for: bases of zeros do no harm."""
-    padding = -P.shape[0] % LANES
-    T = np.zeros((P.shape[2], P.shape[1], P.shape[0] + padding), dtype=dtype)
-    T[:, :, : P.shape[0]] = P.transpose(2, 1, 0)
-    weights = np.pad(lams * group.scale, (0, padding)).astype(dtype)
-    return Layout(group.form, group.n_dummies, T, weights, group.n_slots)
-
-
-def workspace(group: Group, P: np.ndarray, dtype, rows: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """The factors with the bases last, and working space for a number of rows."""
-    T = np.ascontiguousarray(P.transpose(2, 1, 0), dtype=dtype)
-    return T, np.empty((rows, group.n_slots, P.shape[0]), dtype=dtype)
+    return Layout(group.form, group.n_dummies, bases_last(P, dtype), weights(group, lams, dtype), group.n_slots)
 
 
 def add_expansion(group: Group, P: np.ndarray, lams: np.ndarray, design: Design, f: np.ndarray) -> None:
@@ -193,9 +195,9 @@ def add_expansion(group: Group, P: np.ndarray, lams: np.ndarray, design: Design,
 
 def expand(group: Group, P: np.ndarray, design: Design) -> np.ndarray:
     """K(p_s, x_i) as an array (samples, bases)."""
-    T, A = workspace(group, P, design.dtype)
+    T = bases_last(P, design.dtype)
     out = np.empty((design.shape[0], P.shape[0]), dtype=design.dtype)
-    _rows.expand(group.form, *design.rows, group.n_dummies, T, A[0], 0, design.shape[0], out)
+    _rows.expand(group.form, *design.rows, group.n_dummies, T, group.n_slots, 0, design.shape[0], out)
     return out if group.scale == 1 else out * np.asarray(group.scale, dtype=design.dtype)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from polyfm import _gradient, _rows
 from polyfm.design import Design
 from polyfm.losses import Loss, Squared
-from polyfm.model import Model, Parameters, workspace
+from polyfm.model import Model, Parameters, bases_last, weights
 from polyfm.threads import in_order, row_blocks
 
 
@@ -92,10 +92,11 @@ class Problem:
         for g, (group, P, lams) in enumerate(
             zip(self.model.groups, parameters.factors, parameters.lambdas, strict=True)
         ):
-            G = reduce(np.add, (blocks[g].G for blocks, _ in parts)).T
+            k = group.n_bases
+            G = reduce(np.add, (blocks[g].G for blocks, _ in parts)).T[:k]
             norms = np.sum(np.square(P, dtype=np.float64), axis=(1, 2))
             factors.append(G + group.penalties(self.beta, lams)[:, None, None] * P)
-            slopes = reduce(np.add, (blocks[g].g for blocks, _ in parts)) * group.scale
+            slopes = reduce(np.add, (blocks[g].g for blocks, _ in parts))[:k] * group.scale
             lambdas.append(slopes + self.beta * np.sign(lams) * norms if group.method == "direct" else slopes)
         coef = reduce(np.add, (gw for _, gw in parts)) + self.alpha * parameters.coef
         intercept = np.array([sum(gb for _, gb in sums)])
@@ -106,8 +107,8 @@ class Problem:
         dtype = self.design.dtype
         blocks = []
         for group, P, lams in zip(self.model.groups, parameters.factors, parameters.lambdas, strict=True):
-            T, A = workspace(group, P, dtype, tile)
-            weights = np.asarray(lams * group.scale, dtype=dtype)
-            G, g = np.zeros(T.shape, dtype=gradient_dtype), np.zeros(weights.shape, dtype=gradient_dtype)
-            blocks.append(_gradient.Block(group.form, group.n_dummies, T, weights, A, np.empty_like(weights), G, g))
+            T, lams = bases_last(P, dtype), weights(group, lams, dtype)
+            A = np.empty((tile, group.n_slots, len(lams)), dtype=dtype)
+            G, g = np.zeros(T.shape, dtype=gradient_dtype), np.zeros(lams.shape, dtype=gradient_dtype)
+            blocks.append(_gradient.Block(group.form, group.n_dummies, T, lams, A, np.empty_like(lams), G, g))
         return tuple(blocks)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polyfm import _blocks
-from polyfm.model import Group, Parameters, layout
+from polyfm.model import Group, Parameters, bases_last
 from polyfm.problem import Problem
 from polyfm.solvers.base import Monitor
 from polyfm.solvers.coordinate_descent import descend_intercept, descend_lambdas
@@ -57,7 +57,7 @@ class BlockDescent:
     def _sweep(self, problem: Problem, group: Group, P: np.ndarray, lams: np.ndarray, state: State, team: Team) -> None:
         design, parameters, below = problem.design, state.parameters, group.below
         d, groups = design.shape[1], design.groups
-        T = layout(below, P, lams, np.float64).T
+        T = bases_last(P, np.float64)
         coef = parameters.coef.astype(np.float64)
         weights = lams.astype(np.float64) * group.scale
         penalties = group.penalties(problem.beta, lams.astype(np.float64))
@@ -79,5 +79,5 @@ class BlockDescent:
                 team.run(sweep, share)
             for q in range(group.n_dummies):
                 sweep(0, 1, whole, None, d + q)
-        P[:] = T.transpose(2, 1, 0)[: P.shape[0]]
+        P[:] = T.T[: len(P)]
         parameters.coef[:] = coef

@@ -150,7 +150,7 @@ class SGD:
             np.empty(d, dtype=np.int64), np.zeros(d, dtype=np.int64),
         )  # fmt: skip
         for P, block in zip(parameters.factors, blocks, strict=True):
-            P[:] = block.T.transpose(2, 1, 0)
+            P[:] = block.T.T[: len(P)]
         state.epoch += 1
 
 

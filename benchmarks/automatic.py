@@ -1,0 +1,71 @@
+"""What solver="auto" rests on for sparse data: block descent against coordinate descent, to the same objective.
+
+POLYFM_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/automatic.py [EPOCHS]
+
+Coordinate descent runs its epochs; block descent runs until it is as low, or has taken three times as long.
+"""
+
+import sys
+import time
+
+import data
+import numpy as np
+from growth import clicks
+from solvers import problem
+
+from polyfm.initial import initial_parameters
+from polyfm.solvers import BlockDescent, CoordinateDescent, automatic
+
+
+def made_up(n: int):
+    X = clicks(n)
+    P = np.random.default_rng(1).standard_normal((X.shape[1], 5)) * 0.3
+    Q = X @ P
+    y = np.sum(Q**2 - X @ P**2, axis=1) + np.random.default_rng(2).standard_normal(n)
+    return X, y
+
+
+CASES = {
+    "MovieLens 1M": lambda: data.movielens_1m()[::2],
+    "Last.fm": lambda: data.lastfm()[::2],
+    "a9a": lambda: data.a9a()[::2],
+    "IMDB": lambda: data.imdb()[::2],
+    "clicks, 100,000 rows": lambda: made_up(10**5),
+    "clicks, 1,000,000 rows": lambda: made_up(10**6),
+}
+
+
+def seconds_to(solver, task, start, goal: float, most: float) -> tuple[int, float, float]:
+    """Epochs, seconds and the objective reached when it is below the goal or the time is over."""
+    solver.update(task, solver.init_state(task, start))  # compiles
+    state, epochs, value, began = solver.init_state(task, start), 0, np.inf, time.perf_counter()
+    while value > goal and time.perf_counter() - began < most:
+        value = solver.update(task, state)
+        epochs += 1
+    return epochs, time.perf_counter() - began, value
+
+
+def main(epochs: int = 10) -> None:
+    for name, load in CASES.items():
+        X, y = load()
+        y = y - y.mean()
+        for k in (4, 10, 30):
+            task = problem(X, y, k=k, beta=1.0)
+            start = initial_parameters(task, np.random.RandomState(0), 0.1)
+            cd = CoordinateDescent()
+            cd.update(task, cd.init_state(task, start))  # compiles
+            state, began = cd.init_state(task, start), time.perf_counter()
+            for _ in range(epochs):
+                goal = cd.update(task, state)
+            seconds = time.perf_counter() - began
+            taken, theirs, value = seconds_to(BlockDescent(), task, start, goal, 3 * seconds)
+            end = f"{theirs / seconds:.2f}" if value <= goal else "not reached"
+            print(
+                f"{name}, k = {k}, {X.nnz / X.shape[0]:.0f} non-zeros a row: {epochs} epochs of cd {seconds:.2f} s; "
+                f"block {taken} epochs, {theirs:.2f} s: {end}; auto takes {automatic(task.model, task.design)}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
