@@ -23,12 +23,13 @@ POINTS = (
 )
 
 
-def clicks(n: int):
+def clicks(n: int, fields: int = 10):
     """X as CSR of ones (int32 indices, double precision), made in pieces."""
     import scipy.sparse as sp
 
     rng = np.random.default_rng(0)
     sizes = [max(n // 100, 10), max(n // 100, 10), 10_000, 1_000, 1_000, 100, 100, 10, 10, 10]
+    sizes = sizes[:fields]
     starts = np.concatenate(([0], np.cumsum(sizes)))
     indices = np.empty((n, len(sizes)), dtype=np.int32)
     for field, size in enumerate(sizes):

@@ -89,7 +89,11 @@ def test_auto_says_what_it_chose(small):
     rng = np.random.RandomState(0)
     columns = np.column_stack([rng.randint(100, size=40_000), 100 + rng.randint(50, size=40_000)])
     one_hot = sp.csr_matrix((np.ones(80_000), columns.ravel(), np.arange(0, 80_001, 2)))
-    assert FactorizationMachineRegressor(max_iter=1).fit(one_hot, rng.standard_normal(40_000)).solver_ == "block"
+    y = rng.standard_normal(40_000)
+    assert FactorizationMachineRegressor(max_iter=1).fit(one_hot, y).solver_ == "block"
+    assert FactorizationMachineRegressor(n_components=2, max_iter=1).fit(one_hot, y).solver_ == "cd"
+    longer = sp.hstack([one_hot] * 3, format="csr")
+    assert FactorizationMachineRegressor(max_iter=1).fit(longer, y).solver_ == "cd"
 
 
 def test_threads_change_nothing(small):

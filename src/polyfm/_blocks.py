@@ -42,19 +42,37 @@ def add_products(left, right, m, out, a, b, scale):
     out[a + 3, lanes(b)] += scale * s3
 
 
+@inline
+def _approach(by_row, rows, lo, start, stop, spans):
+    """Note where the rows of a tile's samples begin and end, and read the first feature of each.
+
+    These reads do not depend on each other, so that the processor waits for many lines of memory at once. The loop that
+    follows has branches on what it reads, and would wait for one line after the other.
+    """
+    indptr, indices, _ = by_row
+    for e in range(start, stop):
+        i = at(rows, np.uint64(e), np.uint64(e - lo))
+        spans[e - start, 0] = indptr[i]
+        spans[e - start, 1] = indptr[i + 1]
+    read = np.uint64(0)
+    for z in range(stop - start):
+        read += np.uint64(at(indices, spans[z, 0], 0))
+    spans[TILE, 0] = read  # what is never used, a compiler leaves out
+
+
 @loop(streaming=True)
-def _fill(form, by_row, dummies, rows, data, lo, start, stop, j, t, T, lams, A, Z):
+def _fill(form, by_row, dummies, rows, data, lo, start, stop, j, t, T, lams, A, spans, Z):
     """Z[e - start, u]: the derivative of a prediction by the unknown u of feature j, for its entries start .. stop
     (exclusive); after the factors comes the linear weight."""
-    indptr, indices, values = by_row
+    _, indices, values = by_row
     d = T.shape[0] - dummies
     bases = lams.shape[0]
     low, high = form.joint(t)
+    _approach(by_row, rows, lo, start, stop, spans)
     for e in range(start, stop):
-        i = at(rows, np.uint64(e), np.uint64(e - lo))
         A[:] = 0.0
-        first = indptr[i]
-        for q in range(first, indptr[i + 1]):
+        first = spans[e - start, 0]
+        for q in range(first, spans[e - start, 1]):
             feature = at(indices, q, q - first)
             if feature != j or form.counts_itself():
                 absorb(form, A, T, feature, at(values, q, 1.0))
@@ -119,6 +137,7 @@ def sweep(
     A = np.empty((slots, T.shape[2]))
     kept = np.zeros((KEPT, width))
     weighted = np.empty((TILE, width))
+    spans = np.zeros((TILE + 1, 2), dtype=np.uint64)
     H = np.empty((width, width))
     g = np.zeros(width)
     for c in range(start, stop):
@@ -131,7 +150,7 @@ def sweep(
             end = min(begin + TILE, hi)
             m = end - begin
             Z = kept[(begin - lo) % KEPT :]
-            _fill(form, by_row, dummies, rows, data, lo, begin, end, j, t, T, lams, A, Z)
+            _fill(form, by_row, dummies, rows, data, lo, begin, end, j, t, T, lams, A, spans, Z)
             for z in range(m):
                 i = at(rows, np.uint64(begin + z), np.uint64(begin + z - lo))
                 Z[z, n] = loss.derivative(at(y, i, 0.0), f[i])
@@ -169,7 +188,7 @@ def sweep(
             end = min(begin + TILE, hi)
             Z = kept[(begin - lo) % KEPT :]
             if hi - lo > KEPT:
-                _fill(form, by_row, dummies, rows, data, lo, begin, end, j, t, T, lams, A, Z)
+                _fill(form, by_row, dummies, rows, data, lo, begin, end, j, t, T, lams, A, spans, Z)
             for z in range(end - begin):
                 total = 0.0
                 for a in range(width):

@@ -3,7 +3,8 @@
 import math
 from dataclasses import fields
 
-from polyfm.design import Design
+from polyfm._jit import LANES
+from polyfm.design import SHORT, Design
 from polyfm.model import Model
 from polyfm.solvers.base import Hook, Monitor, Result, Solver, run
 from polyfm.solvers.block_descent import BlockDescent
@@ -39,9 +40,11 @@ def automatic(model: Model, design: Design) -> str:
     if not is_multilinear(model):
         n_parameters = sum(math.prod(group.shape(d)) for group in model.groups)
         return "newton" if n_parameters <= FEW and not design.is_sparse else "lbfgs"
+    # To solve for a feature's unknowns together pays where they are several and depend on few other features: what the
+    # features of a long row have to agree on among themselves takes as many epochs either way.
     unknowns = min(group.n_bases * group.n_factors for group in model.groups)
-    short_rows = design.is_sparse and int(design.rows.indptr[-1]) <= n * unknowns
-    if short_rows and model.groups[0].degree == 2 and design.groups is not None:
+    short_rows = design.is_sparse and int(design.rows.indptr[-1]) <= SHORT * n
+    if short_rows and unknowns >= LANES and model.groups[0].degree == 2 and design.groups is not None:
         return "block"
     return "cd"
 
