@@ -77,7 +77,7 @@ class Design:
             if not X.has_canonical_format:
                 X = X.copy()
                 X.sum_duplicates()
-            self._binary = bool(np.all(X.data == 1))
+            self._binary = X.nnz == 0 or bool(X.data.min() == 1 == X.data.max())
             if sort_rows and self._binary:  # nobody reads values that are all ones: let copies of them be small
                 X = type(X)((np.ones(X.nnz, dtype=np.int8), X.indices, X.indptr), shape=X.shape)
             if sort_rows and (X.nnz <= SHORT * X.shape[0] or (self._binary and X.shape[0] < STREAMS)):

@@ -51,7 +51,9 @@ class Problem:
     def predict(self, parameters: Parameters) -> np.ndarray:
         """Predictions f, less the offset."""
         f = self.model.predict(parameters, self.design)
-        return f if self.offset is None else f - self.offset
+        if self.offset is not None:
+            f -= self.offset
+        return f
 
     def total_loss(self, f: np.ndarray) -> float:
         """sum_i w_i l(y_i, f_i), for predictions less the offset."""
