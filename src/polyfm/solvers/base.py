@@ -129,6 +129,5 @@ def run(
             print()  # leave the bar
         if not monitor.history:
             monitor.history.append(problem.objective(state.parameters))
-    return Result(
-        state.parameters.copy(), np.array(monitor.history), monitor.converged, interrupted, solver.extra(state)
-    )
+    parameters = state.parameters._replace(factors=tuple(map(np.ascontiguousarray, state.parameters.factors)))
+    return Result(parameters, np.array(monitor.history), monitor.converged, interrupted, solver.extra(state))
