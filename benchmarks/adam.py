@@ -37,7 +37,7 @@ def _adam_step(block, step, touched, n_touched, occurrences, counts, share):
         n = H[2, j, 0, 0]
         rate = step.eta * math.sqrt(1.0 - DECAY_SQUARES**n) / (1.0 - DECAY**n)
         for t in range(T.shape[1]):
-            for s in range(T.shape[2]):
+            for s in range(H.shape[3]):
                 g = G[j, t, s] + part * penalties[s] * T[j, t, s]
                 H[0, j, t, s] = DECAY * H[0, j, t, s] + (1.0 - DECAY) * g
                 H[1, j, t, s] = DECAY_SQUARES * H[1, j, t, s] + (1.0 - DECAY_SQUARES) * g * g
