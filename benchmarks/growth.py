@@ -98,10 +98,12 @@ def picture(rows: list[dict], path: str) -> None:
 
     figure, axes = plt.subplots(1, 4, figsize=(14, 3.6), constrained_layout=True)
     for axis, (name, label) in zip(
-        axes, (("rows", "non-zeros"), ("bases", "bases k"), ("degree", "degree m")), strict=False
+        axes,
+        (("rows", "non-zeros"), ("bases", "bases, linear weights as one more"), ("degree", "degree m")),
+        strict=False,
     ):
         points = [r for r in rows if r["axis"] == name]
-        x = np.array([r["nonzeros" if name == "rows" else name] for r in points], dtype=float)
+        x = np.array([r["nonzeros" if name == "rows" else name] for r in points], dtype=float) + (name == "bases")
         t = np.array([r["epoch"] for r in points])
         slope = np.polyfit(np.log(x), np.log(t), 1)[0]
         axis.loglog(x, t, "o-", color="#0072B2", label=f"an epoch (slope {slope:.2f})")
