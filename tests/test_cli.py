@@ -174,6 +174,7 @@ def test_interrupt_saves_what_was_learned(files, tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "polyfm", "fit", str(tmp_path / "big.svm"), "--model", str(model), *options],
         stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # in a shell's background it is ignored
     )  # fmt: skip
     deadline = time.time() + 120
     while not (tmp_path / "check").exists() and time.time() < deadline:

@@ -197,8 +197,9 @@ def test_real_ctrl_c_stops_a_fit():
         print("score", model.score(X, y), model.n_iter_)
     """)
     process = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # in a shell's background it is ignored
+    )  # fmt: skip
     assert process.stdout.readline().startswith("epoch")
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
