@@ -79,7 +79,8 @@ class Problem:
         bounds = row_blocks(n, sum(P.size for P in parameters.factors), nnz / d)
         # Sums run in double precision whatever the data are: they are where single precision would be lost.
         first = self.blocks(parameters, _gradient.TILE, np.float64)
-        parts = [(tuple(block.apart() for block in first), np.zeros(d)) for _ in bounds[1:]]
+        others = [tuple(block.apart() for block in first) for _ in bounds[2:]]
+        parts = [(blocks, np.zeros(d)) for blocks in (first, *others)]
 
         def run(part: int) -> tuple[float, float]:
             blocks, gw = parts[part]
