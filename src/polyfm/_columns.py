@@ -53,8 +53,9 @@ def _sweep(form, loss, indptr, rows, data, order, start, stop, y, weight, S, B, 
 
 
 @inline
-def _refresh(form, indptr, indices, data, dummies, start, stop, S, B):
+def _refresh(form, by_row, dummies, start, stop, S, B):
     """Recompute the form's cache of samples, row by row: sequential writes, and rounding never accumulates."""
+    indptr, indices, data = by_row
     n_features = B.shape[1] - dummies
     for i in range(start, stop):
         form.reset(S, i)
@@ -79,79 +80,128 @@ def _refresh_dense(form, columns, dummies, S, B):
             form.include(S, i, B, n_features + q, 1.0)
 
 
-@inline
-def _sweep_all(form, loss, indptr, rows, data, order, whole, y, weight, S, B, lam, penalty):
-    """All coordinates of one basis: each factor's features, then its dummy features."""
-    d = indptr.shape[0] - 1
-    for t in range(B.shape[0]):
-        _sweep(form, loss, indptr, rows, data, order, 0, d, y, weight, S, B, t, 0, lam, penalty)
-        for q in range(B.shape[1] - d):
-            _sweep(form, loss, whole, None, None, None, 0, 1, y, weight, S, B, t, d + q, lam, penalty)
-
-
 @loop
-def epoch_sparse(form, loss, by_column, by_row, order, whole, y, weight, S, P, lams, penalties):
-    """One pass over all coordinates of P (bases x factors x features), basis by basis."""
+def epoch_sparse(form, loss, by_column, by_row, order, plan, whole, me, meeting, y, weight, S, P, lams, penalties):
+    """One thread's part of a pass over all coordinates of P (bases x factors x features), basis by basis.
+
+    The cache is computed anew for one piece of the rows after the other; where the features of the first group occur
+    in one piece each, they are updated while it is still near the processor.
+    """
     indptr, rows, data = by_column
-    dummies = P.shape[2] - (indptr.shape[0] - 1)
+    d = indptr.shape[0] - 1
+    pieces, columns, mine, shares = plan
     for s in range(P.shape[0]):
-        _refresh(form, by_row[0], by_row[1], by_row[2], dummies, 0, S.shape[0], S, P[s])
-        _sweep_all(form, loss, indptr, rows, data, order, whole, y, weight, S, P[s], lams[s], penalties[s])
+        for piece in range(mine[me], mine[me + 1]):
+            _refresh(form, by_row, P.shape[2] - d, pieces[piece], pieces[piece + 1], S, P[s])
+            start, stop = columns[piece], columns[piece + 1]
+            _sweep(form, loss, indptr, rows, data, order, start, stop, y, weight, S, P[s], 0, 0, lams[s], penalties[s])
+        for t in range(P.shape[1]):
+            done = 1 if t == 0 and columns[-1] > 0 else 0
+            for g in range(done, shares.shape[0]):
+                if not meeting.attend():
+                    return
+                start, stop = shares[g, me], shares[g, me + 1]
+                _sweep(
+                    form, loss, indptr, rows, data, order, start, stop, y, weight, S, P[s], t, 0, lams[s], penalties[s]
+                )
+            if not meeting.attend():
+                return
+            if me == 0:
+                _sweep_dummies(form, loss, whole, d, y, weight, S, P[s], t, lams[s], penalties[s])
+        if P.shape[2] > d and not meeting.attend():
+            return
+
+
+@inline
+def _sweep_dummies(form, loss, whole, d, y, weight, S, B, t, lam, penalty):
+    for j in range(d, B.shape[1]):
+        _sweep(form, loss, whole, None, None, None, 0, 1, y, weight, S, B, t, j, lam, penalty)
 
 
 @loop(streaming=True)
-def epoch_dense(form, loss, by_column, by_row, order, whole, y, weight, S, P, lams, penalties):
+def epoch_dense(form, loss, by_column, whole, y, weight, S, P, lams, penalties):
     """The same for dense X, whose columns are contiguous and S in Fortran order: every inner loop vectorises."""
     indptr, rows, data = by_column
-    dummies = P.shape[2] - (indptr.shape[0] - 1)
+    d = indptr.shape[0] - 1
     for s in range(P.shape[0]):
-        _refresh_dense(form, data, dummies, S, P[s])
-        _sweep_all(form, loss, indptr, rows, data, order, whole, y, weight, S, P[s], lams[s], penalties[s])
+        _refresh_dense(form, data, P.shape[2] - d, S, P[s])
+        for t in range(P.shape[1]):
+            _sweep(form, loss, indptr, rows, data, None, 0, d, y, weight, S, P[s], t, 0, lams[s], penalties[s])
+            _sweep_dummies(form, loss, whole, d, y, weight, S, P[s], t, lams[s], penalties[s])
 
 
 @loop
-def refresh(form, by_row, dummies, start, stop, S, B):
-    """One thread's share of the rows in `epoch_sparse`."""
-    _refresh(form, by_row[0], by_row[1], by_row[2], dummies, start, stop, S, B)
+def epoch_along(
+    form, loss, fields, values, by_row, order, bounds, blocks, whole, me, meeting, y, weight, S, P, lams, penalties,
+    steps, sums
+):  # fmt: skip
+    """The same where X consists of one-hot fields: not down the columns but along the samples.
 
-
-@loop
-def sweep(form, loss, by_column, order, start, stop, y, weight, S, B, t, first, lam, penalty):
-    """One thread's share of the columns in `epoch_sparse`."""
-    indptr, rows, data = by_column
-    _sweep(form, loss, indptr, rows, data, order, start, stop, y, weight, S, B, t, first, lam, penalty)
-
-
-@loop
-def stream(form, loss, fields, values, g, bounds, first, every, y, weight, S, B, t, lam, steps, sums):
-    """Walk along the samples, block by block: take the steps of the field before g, sum up slopes and bends of field g.
-
-    No two features of a field have a sample in common, so that their updates are those of `sweep`; but samples come in
-    the order of memory, and what is looked up out of order is as small as the field. The blocks of samples have sums
-    of their own: the results do not depend on which thread takes which.
+    No two features of a field have a sample in common, so that their updates are those of `epoch_sparse`; but samples
+    come in the order of memory, and what is looked up out of order is as small as the field. The blocks of samples
+    have sums of their own: the results do not depend on which thread takes which.
     """
+    d = steps.shape[0] - 1
+    n_fields = fields.shape[0]
+    for s in range(P.shape[0]):
+        lam, penalty = lams[s], penalties[s]
+        for t in range(P.shape[1]):
+            for g in range(n_fields + 1):
+                for b in range(me, blocks.shape[0] - 1, meeting.n_threads):
+                    _stream(
+                        form, loss, fields, values, by_row, P.shape[2] - d, g, blocks[b], blocks[b + 1], y, weight, S,
+                        P[s], t, lam, steps, sums[b]
+                    )  # fmt: skip
+                if not meeting.attend():
+                    return
+                if g > 0:
+                    start, stop = _share(bounds, g - 1, me, meeting.n_threads)
+                    _take(order, start, stop, P[s], t, steps)
+                if g < n_fields:
+                    start, stop = _share(bounds, g, me, meeting.n_threads)
+                    _find_steps(loss, order, start, stop, P[s], t, lam, penalty, steps, sums)
+                if not meeting.attend():
+                    return
+            if me == 0:
+                _sweep_dummies(form, loss, whole, d, y, weight, S, P[s], t, lam, penalty)
+            if P.shape[2] > d and not meeting.attend():
+                return
+
+
+@inline
+def _share(bounds, g, me, n_threads):
+    """One thread's part of the columns of group g."""
+    size = bounds[g + 1] - bounds[g]
+    return bounds[g] + size * me // n_threads, bounds[g] + size * (me + 1) // n_threads
+
+
+@inline
+def _stream(form, loss, fields, values, by_row, dummies, g, start, stop, y, weight, S, B, t, lam, steps, sums):
+    """Walk along samples: take the steps of the field before g, sum up slopes and bends of field g."""
     d = steps.shape[0] - 1  # the number that stands for "none of this field"
-    for b in range(first, bounds.shape[0] - 1, every):
-        for i in range(bounds[b], bounds[b + 1]):
-            if g > 0:
-                j = fields[g - 1, i]
-                delta = steps[j]
-                if delta != 0.0:
-                    x = 1.0 if values is None else values[g - 1, i]
-                    dy = form.update(S, i, B, t, j, x, delta)
-                    S[i, 0] += lam * delta * dy
-            if g < fields.shape[0]:
-                j = fields[g, i]
-                if j != d:
-                    x = 1.0 if values is None else values[g, i]
-                    dy = form.partial(S, i, B, t, j, x)
-                    w = at(weight, i, 1.0)
-                    sums[b, j, 0] += w * loss.derivative(at(y, i, 0.0), S[i, 0]) * dy
-                    sums[b, j, 1] += w * dy * dy
+    for i in range(start, stop):
+        if g == 0:
+            if t == 0:
+                _refresh(form, by_row, dummies, i, i + 1, S, B)
+        else:
+            j = fields[g - 1, i]
+            delta = steps[j]
+            if delta != 0.0:
+                x = 1.0 if values is None else values[g - 1, i]
+                dy = form.update(S, i, B, t, j, x, delta)
+                S[i, 0] += lam * delta * dy
+        if g < fields.shape[0]:
+            j = fields[g, i]
+            if j != d:
+                x = 1.0 if values is None else values[g, i]
+                dy = form.partial(S, i, B, t, j, x)
+                w = at(weight, i, 1.0)
+                sums[j, 0] += w * loss.derivative(at(y, i, 0.0), S[i, 0]) * dy
+                sums[j, 1] += w * dy * dy
 
 
-@loop
-def step(loss, order, start, stop, B, t, lam, penalty, steps, sums):
+@inline
+def _find_steps(loss, order, start, stop, B, t, lam, penalty, steps, sums):
     """The steps of the columns order[start:stop] from the sums of all blocks, which are left empty."""
     for c in range(start, stop):
         j = at(order, c, c)
@@ -165,8 +215,8 @@ def step(loss, order, start, stop, B, t, lam, penalty, steps, sums):
         steps[j] = _step(B, t, j, slope, bend, loss.curvature, lam, penalty)
 
 
-@loop
-def take(order, start, stop, B, t, steps):
+@inline
+def _take(order, start, stop, B, t, steps):
     """B[t] + steps, at the columns order[start:stop]."""
     for c in range(start, stop):
         j = at(order, c, c)

@@ -14,7 +14,7 @@ SHORT = 4  # non-zeros a row: longer rows have no order that suits all their fea
 WORTH_A_THREAD = 2**15  # non-zeros: fewer take less time than threads need to agree
 STREAMS = 2**19  # samples: the state of more does not fit into the processor's cache; chosen by measurement
 RARE = 8  # samples a feature: with fewer, sums by feature take as much memory as the samples
-BLOCK = 2**17  # rows whose state (a few MB) stays in the processor's cache; chosen by measurement
+BLOCK = 2**16  # rows whose state (a MB or two) stays in the processor's cache; chosen by measurement
 
 
 class Compressed(NamedTuple):
@@ -44,6 +44,18 @@ class Fields(NamedTuple):
 
     features: np.ndarray
     values: np.ndarray | None
+
+
+class Plan(NamedTuple):
+    """Who does what in an epoch of coordinate descent. Piece p of the rows is rows[p] .. rows[p + 1], and the features
+    of the first group in the order's places columns[p] .. columns[p + 1] occur in this piece alone; all `columns` are
+    0 where there are no such pieces. Thread t takes the pieces mine[t] .. mine[t + 1], and of group g the columns in
+    the places shares[g, t] .. shares[g, t + 1]."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    mine: np.ndarray
+    shares: np.ndarray
 
 
 def _frozen(array: np.ndarray, dtype) -> np.ndarray:
@@ -146,21 +158,44 @@ class Design:
         del self.columns  # fields take their place; whoever needs both computes them anew
         return Fields(features, values)
 
-    def shares(self, n_threads: int) -> list[list[tuple[int, int]]]:
-        """For each group the ranges of its columns that threads take, about equal in non-zeros; groups that are not
-        apart, or not worth it, are one range."""
-        assert self.groups is not None
-        order, bounds, n_apart = self.groups
+    def shares(self, n_threads: int) -> np.ndarray:
+        """shares[g, t] .. shares[g, t + 1]: the columns of group g that thread t takes, about equal in non-zeros;
+        groups that are not apart, or not worth it, are all the first thread's."""
+        order, bounds, n_apart = self.groups or Groups(None, np.array([0, self.shape[1]]), 0)
         sizes = np.diff(self.columns.indptr.astype(np.int64))
         before = np.concatenate(([0], np.cumsum(sizes if order is None else sizes[order])))
-        shares = []
-        for g in range(len(bounds) - 1):
-            lo, hi = int(bounds[g]), int(bounds[g + 1])
-            parts = n_threads if g < n_apart and before[hi] - before[lo] >= WORTH_A_THREAD else 1
-            inner = np.searchsorted(before, np.linspace(before[lo], before[hi], parts + 1)[1:-1])
-            cuts = [lo, *np.clip(inner, lo, hi).tolist(), hi]
-            shares.append(list(itertools.pairwise(cuts)))
+        shares = np.repeat(bounds[1:, None], n_threads + 1, axis=1)
+        shares[:, 0] = bounds[:-1]
+        for g, (lo, hi) in enumerate(itertools.pairwise(bounds)):
+            if g < n_apart and before[hi] - before[lo] >= WORTH_A_THREAD:
+                inner = np.searchsorted(before, np.linspace(before[lo], before[hi], n_threads + 1)[1:-1])
+                shares[g, 1:-1] = np.clip(inner, lo, hi)
         return shares
+
+    def plan(self, n_threads: int) -> Plan:
+        """What each of some threads does in an epoch of coordinate descent."""
+        n, shares = self.shape[0], self.shares(n_threads)
+        rows, columns = self._pieces()
+        if len(rows) <= n_threads or self.groups is None:  # too few: threads take rows at once, and then columns
+            rows, columns = np.linspace(0, n, n_threads + 1).astype(np.int64), np.zeros(n_threads + 1, dtype=np.int64)
+        mine = np.abs(np.subtract.outer(np.linspace(0, n, n_threads + 1), rows)).argmin(axis=1)
+        return Plan(rows, columns, mine, shares)
+
+    def _pieces(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of pieces of rows, and of the first group's features that occur in a piece and in no other."""
+        n, (order, bounds, _) = self.shape[0], self.groups or Groups(None, np.zeros(2, dtype=np.int64), 0)
+        indptr, rows = self.columns.indptr.astype(np.int64), self.columns.indices
+        assert rows is not None
+        features = np.arange(bounds[1]) if order is None else order[: bounds[1]]
+        start, stop = indptr[features], indptr[features + 1]
+        occurs = start < stop
+        first, last = np.full(len(features), n), np.full(len(features), -1)
+        first[occurs], last[occurs] = rows[start[occurs]], rows[stop[occurs] - 1]
+        behind, ahead = np.maximum.accumulate(last), np.minimum.accumulate(first[::-1])[::-1]
+        cuts = np.flatnonzero(behind[:-1] < ahead[1:]) + 1
+        _, chosen = np.unique(ahead[cuts] // (BLOCK // 2), return_index=True)
+        cuts = cuts[chosen]
+        return np.concatenate(([0], ahead[cuts], [n])), np.concatenate(([0], cuts, [bounds[1]]))
 
     @property
     def ones(self) -> Compressed:
@@ -170,7 +205,8 @@ class Design:
     def _compressed(self, X) -> Compressed:
         data = None if self._binary else _frozen(X.data, self.dtype)
         indices = X.indices.view(np.uint32) if X.indices.dtype == np.int32 else X.indices
-        return Compressed(_frozen(X.indptr, np.uint64), _frozen(indices, np.uint32), data)
+        indptr = X.indptr.view(np.uint32 if X.indptr.dtype == np.int32 else np.uint64)
+        return Compressed(_frozen(indptr, indptr.dtype), _frozen(indices, np.uint32), data)
 
 
 def _locality_order(X) -> np.ndarray | None:
@@ -186,8 +222,9 @@ def _locality_order(X) -> np.ndarray | None:
     counts, last = np.diff(X.indptr), X.nnz - 1
     first = np.where(counts > 0, X.indices[np.minimum(X.indptr[:-1], last)], 0)
     second = np.where(counts > 1, X.indices[np.minimum(X.indptr[:-1] + 1, last)], 0)
-    rows_before = np.cumsum(np.bincount(first, minlength=d))
-    key = (rows_before // BLOCK * d)[first] + second
+    rows_before = np.cumsum(np.bincount(first, minlength=d)) - 1
+    n_blocks = -(-len(first) // (4 * BLOCK)) * 4  # a number that threads can share out
+    key = (rows_before * n_blocks // len(first) * d)[first] + second
     if np.all(key[1:] >= key[:-1]):
         return None
     return np.lexsort((first, key))

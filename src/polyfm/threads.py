@@ -1,19 +1,76 @@
-"""Threads over loops that release the GIL."""
+"""Threads over loops that release the GIL, and how loops on several threads wait for each other."""
 
+import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from polyfm._jit import compiled, inline
 
 T = TypeVar("T")
 WORTH_A_BLOCK = 8  # rows a number: with fewer, to clear and add up its sums takes as long as to compute them
+PATIENCE = 2000  # looks at the others' progress, some microseconds, before the processor is offered to somebody else
+
+
+def _atomic(instruction: Callable) -> Callable:
+    """An operation on the first number of an int64 array that no other thread can come in between."""
+
+    @intrinsic
+    def operation(typing, numbers):
+        def generate(context, builder, signature, arguments):
+            return instruction(builder, context.make_array(numbers)(context, builder, arguments[0]).data)
+
+        return types.int64(numbers), generate
+
+    return operation
+
+
+_count = _atomic(lambda builder, place: builder.atomic_rmw("add", place, ir.IntType(64)(1), "seq_cst"))
+_read = _atomic(lambda builder, place: builder.load_atomic(place, "acquire", 8))
+
+_give_way: Any = inline(lambda: 0)
+if hasattr(os, "sched_yield"):
+    _give_way = types.ExternalFunction("sched_yield", types.int32())
+
+
+@inline
+def _wait(arrivals, end, n_threads):
+    """Arrive, and look until all have arrived, or `end` says that somebody will not."""
+    goal = (_count(arrivals) // n_threads + 1) * n_threads
+    looks = 0
+    while _read(arrivals) < goal:
+        if _read(end) != 0:
+            return False
+        looks += 1
+        if looks > PATIENCE:
+            _give_way()
+    return True
+
+
+@compiled
+class Meeting(NamedTuple):
+    """Where loops on several threads wait for each other: a microsecond, where handing each of them a new call takes
+    a hundred."""
+
+    n_threads: int
+    arrivals: np.ndarray  # one number: how many times a thread has arrived
+    end: np.ndarray  # one number: not 0 when a thread failed and the others should return
+
+    def attend(self):
+        """Wait for all threads. False says to return at once: one of them will never come."""
+        return True if self.n_threads == 1 else _wait(self.arrivals, self.end, self.n_threads)
 
 
 class Team:
     """A number of threads that share out calls; the calling thread is one of them."""
 
     def __init__(self, n_threads: int):
+        self.n_threads = n_threads
         self._pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None
 
     def __enter__(self) -> "Team":
@@ -32,6 +89,28 @@ class Team:
         first, *others = shares
         waiting = [self._pool.submit(task, *share) for share in others]
         task(*first)
+        for future in waiting:
+            future.result()
+
+    def meet(self, task: Callable[[int, Meeting], None]) -> None:
+        """task(me, meeting) for each thread's number `me`: loops that wait for each other on their way."""
+        meeting = Meeting(self.n_threads, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
+
+        def take_part(me: int) -> None:
+            try:
+                task(me, meeting)
+            except BaseException:
+                meeting.end[0] = 1
+                raise
+
+        waiting: list[Future] = []
+        try:
+            if self._pool is not None:
+                waiting.extend(self._pool.submit(take_part, me) for me in range(1, self.n_threads))
+            take_part(0)
+        except BaseException:
+            meeting.end[0] = 1
+            raise
         for future in waiting:
             future.result()
 

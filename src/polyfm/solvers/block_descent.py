@@ -1,5 +1,6 @@
 """Block descent: all bases of a feature are solved for jointly (Theorem 1 of the paper), and steps reach further."""
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,7 +66,7 @@ class BlockDescent:
         reach = REACH if state.epoch else 1.0
         rows, data = tuple(design.rows), (problem.target, problem.weight, state.f, T, weights, penalties, coef, alpha)
         order = None if groups is None else groups.order
-        shares = [[(0, d)]] if groups is None else design.shares(self.n_threads)
+        shares = design.shares(1 if groups is None else self.n_threads)
         whole = design.ones.indptr, None, None
 
         for t in range(1 if group.kernel == "anova" else group.n_factors):
@@ -76,7 +77,7 @@ class BlockDescent:
                 )
 
             for share in shares:
-                team.run(sweep, share)
+                team.run(sweep, itertools.pairwise(share))
             for q in range(group.n_dummies):
                 sweep(0, 1, whole, None, d + q)
         P[:] = T.T[: len(P)]

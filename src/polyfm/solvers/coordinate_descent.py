@@ -1,12 +1,11 @@
 """Coordinate descent (section 7 and appendix D of the paper): no learning rate, the objective never increases."""
 
-import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from polyfm import _columns, _rows
+from polyfm.design import Plan
 from polyfm.forms import Linear
 from polyfm.model import Group, Parameters, expand
 from polyfm.problem import Problem
@@ -14,7 +13,6 @@ from polyfm.solvers.base import Monitor
 from polyfm.threads import Team
 
 STREAM_BLOCKS = 4  # of samples, each with sums of its own
-Sweep = Callable[..., None]  # of B (factors x features), t, lam and penalty
 LAMBDA_CYCLES = 10  # at most, an epoch; after the first epoch one or two suffice
 
 
@@ -22,6 +20,7 @@ LAMBDA_CYCLES = 10  # at most, an epoch; after the first epoch one or two suffic
 class State:
     parameters: Parameters
     S: np.ndarray  # (samples, 1 + cache): the prediction, less the offset, and the form's cache
+    plan: Plan | None  # where descent goes down the columns of a sparse X
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,12 @@ class CoordinateDescent:
         S = np.zeros(shape, dtype=problem.design.dtype)
         S = S if problem.design.is_sparse else S.T
         S[:, 0] = extra["f"] if extra else problem.predict(parameters)
-        return State(parameters.copy(), S)
+        down_columns = problem.design.is_sparse and problem.design.fields is None
+        plan = problem.design.plan(self._n_threads(problem)) if down_columns else None
+        return State(parameters.copy(), S, plan)
+
+    def _n_threads(self, problem: Problem) -> int:
+        return 1 if problem.design.groups is None else self.n_threads
 
     def extra(self, state: State) -> dict[str, np.ndarray]:
         return {"f": state.S[:, 0].copy()}
@@ -48,17 +52,18 @@ class CoordinateDescent:
             pass
 
     def update(self, problem: Problem, state: State) -> float:
-        parameters, S = state.parameters, state.S
-        f = S[:, 0]
+        parameters, f = state.parameters, state.S[:, 0]
         descend_intercept(problem, parameters, f)
-        if problem.model.fit_linear:
-            one = np.ones(1, dtype=f.dtype)
-            self._sweep(problem, Linear(), S, parameters.coef[None, None, :], one, one * problem.alpha)
-        for group, P, lams in zip(problem.model.groups, parameters.factors, parameters.lambdas, strict=True):
-            if self.fit_lambdas:
-                descend_lambdas(problem, group, P, lams, f)
-            penalties = group.penalties(problem.beta, lams).astype(f.dtype)
-            self._sweep(problem, group.form, S, P, lams * np.asarray(group.scale, dtype=f.dtype), penalties)
+        with Team(self._n_threads(problem)) as team:
+            if problem.model.fit_linear:
+                one = np.ones(1, dtype=f.dtype)
+                self._sweep(problem, Linear(), state, parameters.coef[None, None, :], one, one * problem.alpha, team)
+            for group, P, lams in zip(problem.model.groups, parameters.factors, parameters.lambdas, strict=True):
+                if self.fit_lambdas:
+                    descend_lambdas(problem, group, P, lams, f)
+                penalties = group.penalties(problem.beta, lams).astype(f.dtype)
+                scaled = lams * np.asarray(group.scale, dtype=f.dtype)
+                self._sweep(problem, group.form, state, P, scaled, penalties, team)
         if self._drifts(problem):
             f[:] = problem.predict(parameters)
         return problem.total_loss(f) + problem.penalty(parameters)
@@ -69,76 +74,32 @@ class CoordinateDescent:
         digits. Then they are computed anew after every epoch."""
         return any(group.degree > 2 for group in problem.model.groups)
 
-    def _sweep(self, problem: Problem, form, S, P, lams, penalties) -> None:
+    def _sweep(self, problem: Problem, form, state: State, P, lams, penalties, team: Team) -> None:
         """All coordinates of P, basis by basis."""
-        design = problem.design
-        data = problem.target, problem.weight, S
-        fields = design.fields if design.is_sparse else None
-        if fields is None and (self.n_threads == 1 or design.groups is None):
-            epoch = _columns.epoch_sparse if design.is_sparse else _columns.epoch_dense
-            rows = tuple(design.rows if design.is_sparse else design.ones)
-            order = None if design.groups is None else design.groups.order
-            columns = tuple(design.columns)
-            epoch(form, problem.loss, columns, rows, order, design.ones.indptr, *data, P, lams, penalties)
+        design, S = problem.design, state.S
+        data = problem.target, problem.weight, S, P, lams, penalties
+        whole = design.ones.indptr
+        if not design.is_sparse:
+            _columns.epoch_dense(form, problem.loss, tuple(design.columns), whole, *data)
             return
-        (n, d), rows = design.shape, tuple(design.rows)
-        whole, dummies = (design.ones.indptr, None, None), P.shape[2] - d
-        blocks = list(itertools.pairwise(np.linspace(0, n, self.n_threads + 1).astype(np.int64)))
-        with Team(self.n_threads) as team:
-            sweep = (
-                self._down_columns(problem, form, S, team)
-                if fields is None
-                else self._along_samples(problem, form, S, team)
+        rows, order = tuple(design.rows), None if design.groups is None else design.groups.order
+        if state.plan is not None:
+            columns, plan = tuple(design.columns), tuple(state.plan)
+            team.meet(
+                lambda *me: _columns.epoch_sparse(form, problem.loss, columns, rows, order, plan, whole, *me, *data)
             )
-            for B, lam, penalty in zip(P, lams, penalties, strict=True):
-                if form != Linear():
-                    team.run(lambda a, b, B=B: _columns.refresh(form, rows, dummies, a, b, S, B), blocks)
-                for t in range(P.shape[1]):
-                    sweep(B, t, lam, penalty)
-                    for j in range(d, d + dummies):
-                        _columns.sweep(form, problem.loss, whole, None, 0, 1, *data, B, t, j, lam, penalty)
-
-    def _down_columns(self, problem: Problem, form, S, team: Team) -> Sweep:
-        """A sweep over all features of one factor: threads share out the columns of a group."""
-        design = problem.design
-        assert design.groups is not None
-        columns, order, shares = tuple(design.columns), design.groups.order, design.shares(self.n_threads)
-        data = problem.target, problem.weight, S
-
-        def sweep(B, t, lam, penalty) -> None:
-            def run(start: int, stop: int) -> None:
-                _columns.sweep(form, problem.loss, columns, order, start, stop, *data, B, t, 0, lam, penalty)
-
-            for share in shares:
-                team.run(run, share)
-
-        return sweep
-
-    def _along_samples(self, problem: Problem, form, S, team: Team) -> Sweep:
-        """The same where X consists of one-hot fields: threads share out the samples."""
-        fields, groups = problem.design.fields, problem.design.groups
+            return
+        fields, groups = design.fields, design.groups
         assert fields is not None
         assert groups is not None
-        (features, values), (order, bounds, _) = fields, groups
-        n, d = problem.design.shape
+        (n, d), bounds = design.shape, groups.bounds
         blocks = np.linspace(0, n, STREAM_BLOCKS + 1).astype(np.int64)
-        data = problem.target, problem.weight, S
-        steps, sums = np.zeros(d + 1, dtype=S.dtype), np.zeros((STREAM_BLOCKS, d + 1, 2))
-
-        def sweep(B, t, lam, penalty) -> None:
-            for g in range(len(features) + 1):
-
-                def run(first: int, g=g) -> None:
-                    share = blocks, first, self.n_threads
-                    _columns.stream(form, problem.loss, features, values, g, *share, *data, B, t, lam, steps, sums)
-
-                team.run(run, [(first,) for first in range(self.n_threads)])
-                if g > 0:
-                    _columns.take(order, bounds[g - 1], bounds[g], B, t, steps)
-                if g < len(features):
-                    _columns.step(problem.loss, order, bounds[g], bounds[g + 1], B, t, lam, penalty, steps, sums)
-
-        return sweep
+        sums = np.zeros(d + 1, dtype=S.dtype), np.zeros((STREAM_BLOCKS, d + 1, 2))
+        team.meet(
+            lambda *me: _columns.epoch_along(
+                form, problem.loss, *fields, rows, order, bounds, blocks, whole, *me, *data, *sums
+            )
+        )
 
 
 def descend_intercept(problem: Problem, parameters: Parameters, f: np.ndarray) -> None:

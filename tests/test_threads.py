@@ -1,0 +1,51 @@
+"""Threads that share out calls, and loops that wait for each other."""
+
+import numpy as np
+import pytest
+
+from polyfm._jit import loop
+from polyfm.threads import Team, in_order
+
+
+@loop
+def pass_round(me, meeting, rounds, number):
+    """In each round one thread after the other does what depends on the one before."""
+    for _ in range(rounds):
+        for turn in range(meeting.n_threads):
+            if turn == me:
+                number[0] = (3 * number[0] + me + 1) % 1_000_003
+            if not meeting.attend():
+                return
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 5])
+def test_loops_wait_for_each_other(n_threads):
+    """Also with more threads than processors."""
+    number, expected, rounds = np.zeros(1, dtype=np.int64), 0, 300
+    with Team(n_threads) as team:
+        team.meet(lambda me, meeting: pass_round(me, meeting, rounds, number))
+    for _ in range(rounds):
+        for me in range(n_threads):
+            expected = (3 * expected + me + 1) % 1_000_003
+    assert number[0] == expected
+
+
+@pytest.mark.parametrize("who", [0, 1])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_no_thread_waits_for_one_that_failed(who, error):
+    def task(me, meeting):
+        if me == who:
+            raise error
+        pass_round(me, meeting, 10, np.zeros(1, dtype=np.int64))
+
+    with pytest.raises(error), Team(3) as team:
+        team.meet(task)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_shares_are_all_taken(n_threads):
+    taken = []
+    with Team(n_threads) as team:
+        team.run(lambda a, b: taken.append((a, b)), [(i, i + 1) for i in range(4)])
+    assert sorted(taken) == [(i, i + 1) for i in range(4)]
+    assert in_order(lambda i: i * i, 5, n_threads) == [0, 1, 4, 9, 16]
