@@ -37,8 +37,8 @@ CASES = {
 
 def seconds_to(solver, task, start, goal: float, most: float) -> tuple[int, float, float]:
     """Epochs, seconds and the objective reached when it is below the goal or the time is over."""
-    solver.update(task, solver.init_state(task, start))  # compiles
-    state, epochs, value, began = solver.init_state(task, start), 0, np.inf, time.perf_counter()
+    solver.update(task, solver.init_state(task, start.copy()))  # compiles
+    state, epochs, value, began = solver.init_state(task, start.copy()), 0, np.inf, time.perf_counter()
     while value > goal and time.perf_counter() - began < most:
         value = solver.update(task, state)
         epochs += 1
@@ -53,8 +53,8 @@ def main(epochs: int, names: list[str]) -> None:
             task = problem(X, y, k=k, beta=1.0)
             start = initial_parameters(task, np.random.RandomState(0), 0.1)
             cd = CoordinateDescent()
-            cd.update(task, cd.init_state(task, start))  # compiles
-            state, began = cd.init_state(task, start), time.perf_counter()
+            cd.update(task, cd.init_state(task, start.copy()))  # compiles
+            state, began = cd.init_state(task, start.copy()), time.perf_counter()
             for _ in range(epochs):
                 goal = cd.update(task, state)
             seconds = time.perf_counter() - began

@@ -68,8 +68,8 @@ def main(betas: list[float]) -> None:
         start = initial_parameters(task, np.random.RandomState(0), 0.1)
         one, two = CoordinateDescent(), CoordinateDescent(n_threads=2)
         for solver in (one, two):
-            solver.update(task, solver.init_state(task, start))  # compiles
-        states = [solver.init_state(task, start) for solver in (one, two)]
+            solver.update(task, solver.init_state(task, start.copy()))  # compiles
+        states = [solver.init_state(task, start.copy()) for solver in (one, two)]
         times: tuple[list[float], list[float]] = ([], [])
         yardstick: tuple[list[float], list[float]] = ([], [])
         for _ in range(EPOCHS):
@@ -88,9 +88,9 @@ def main(betas: list[float]) -> None:
         )
         for n_threads in (1, 2):
             solver = BlockDescent(n_threads=n_threads)
-            solver.update(task, solver.init_state(task, start))  # compiles
+            solver.update(task, solver.init_state(task, start.copy()))  # compiles
             began = time.perf_counter()
-            state, epochs = solver.init_state(task, start), 1
+            state, epochs = solver.init_state(task, start.copy()), 1
             while solver.update(task, state) > goal:
                 epochs += 1
             seconds = time.perf_counter() - began

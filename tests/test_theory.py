@@ -136,7 +136,7 @@ def test_where_lambda_starts_does_not_matter(seed):
     P, solver, objectives = 0.1 * rng.standard_normal((4, 1, 10)), CoordinateDescent(fit_lambdas=True), []
     for lambdas in (np.ones(4), np.array([1.0, -1.0, 1.0, -1.0]), 10 * rng.standard_normal(4)):
         start = Parameters((P.copy(),), (lambdas,), np.zeros(10), np.zeros(1))
-        objectives.append(solver.update(problem, solver.init_state(problem, start)))
+        objectives.append(solver.update(problem, solver.init_state(problem, start.copy())))
     assert_allclose(objectives, objectives[0], rtol=5e-5)
 
 

@@ -30,7 +30,7 @@ from polyfm.initial import initial_parameters
 from polyfm.losses import as_loss
 from polyfm.model import Model, Parameters, Predictor, build_model
 from polyfm.problem import Problem
-from polyfm.solvers import SGD, SOLVERS, Hook, Result, automatic, is_multilinear, make_solver, run
+from polyfm.solvers import SGD, SOLVERS, Hook, Result, automatic, is_multilinear, make_solver, run_in_place
 from polyfm.training import CallbackTask, Checkpoint, EarlyStopping, read_checkpoint
 
 LARGEST = {"float64": 1e100, "float32": 1e15}  # beyond these, squares of derivatives overflow
@@ -156,7 +156,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             if results and results[-1].interrupted:
                 result = Result(start, np.array([task.objective(start)]), False, True, {})
             else:
-                result = run(
+                result = run_in_place(
                     solver, task, start, max_iter=self.max_iter, tol=self.tol, verbose=self.verbose,
                     hooks=tuple(hooks), extra=extra, history=history,
                 )  # fmt: skip
@@ -376,7 +376,12 @@ def _stacked_components(model: Model, parameters: Parameters) -> np.ndarray:
     """All bases in one array: (bases, features) when direct, (degree, bases, features) when lifted, where bases of a
     lower degree have zeros for the factors that they lack."""
     if model.groups[0].method == "direct":
-        return np.concatenate([P[:, 0] for P in parameters.factors])
+        return _joined([P[:, 0] for P in parameters.factors])
     degree = model.groups[0].degree
-    padded = [np.pad(P, ((0, 0), (0, degree - P.shape[1]), (0, 0))) for P in parameters.factors]
-    return np.concatenate(padded).transpose(1, 0, 2)
+    padded = [np.pad(P, ((0, 0), (0, degree - P.shape[1]), (0, 0))) for P in parameters.factors[1:]]
+    return _joined([parameters.factors[0], *padded]).transpose(1, 0, 2)
+
+
+def _joined(arrays: list[np.ndarray]) -> np.ndarray:
+    """The arrays one after the other; one alone is not copied."""
+    return np.concatenate(arrays) if len(arrays) > 1 else arrays[0]

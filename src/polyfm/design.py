@@ -65,6 +65,11 @@ def _frozen(array: np.ndarray, dtype) -> np.ndarray:
     return array
 
 
+def _ones(n: int) -> np.ndarray:
+    """Ones that take no memory."""
+    return np.broadcast_to(np.int8(1), (n,))
+
+
 def _offsets(n_lines: int, length: int) -> np.ndarray:
     return _frozen(np.arange(n_lines + 1, dtype=np.uint64) * np.uint64(length), np.uint64)
 
@@ -90,12 +95,13 @@ class Design:
                 X = X.copy()
                 X.sum_duplicates()
             self._binary = X.nnz == 0 or bool(X.data.min() == 1 == X.data.max())
-            if sort_rows and self._binary:  # nobody reads values that are all ones: let copies of them be small
-                X = type(X)((np.ones(X.nnz, dtype=np.int8), X.indices, X.indptr), shape=X.shape)
+            if self._binary:  # nobody reads values that are all ones: let them, and copies of them, be small
+                X = type(X)((_ones(X.nnz), X.indices, X.indptr), shape=X.shape)
             if sort_rows and (X.nnz <= SHORT * X.shape[0] or (self._binary and X.shape[0] < STREAMS)):
                 X = X.tocsr()
                 self.order = _locality_order(X)
                 X = X if self.order is None else X[self.order]
+                X.data = _ones(X.nnz) if self._binary else X.data
         if shuffle_rows is not None:
             self.order = np.random.RandomState(shuffle_rows).permutation(X.shape[0])
             X = X.tocsr()[self.order] if self.is_sparse else X[self.order]
@@ -227,4 +233,4 @@ def _locality_order(X) -> np.ndarray | None:
     key = (rows_before * n_blocks // len(first) * d)[first] + second
     if np.all(key[1:] >= key[:-1]):
         return None
-    return np.lexsort((first, key))
+    return np.lexsort((first, key)).astype(np.uint32)

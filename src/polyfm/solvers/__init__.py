@@ -6,7 +6,7 @@ from dataclasses import fields
 from polyfm._jit import LANES
 from polyfm.design import SHORT, Design
 from polyfm.model import Model
-from polyfm.solvers.base import Hook, Monitor, Result, Solver, run
+from polyfm.solvers.base import Hook, Monitor, Result, Solver, run, run_in_place
 from polyfm.solvers.block_descent import BlockDescent
 from polyfm.solvers.coordinate_descent import CoordinateDescent
 from polyfm.solvers.gauss_newton import GaussNewton
@@ -70,4 +70,5 @@ __all__ = [
     "is_multilinear",
     "make_solver",
     "run",
+    "run_in_place",
 ]

@@ -33,7 +33,8 @@ class Solver(Protocol):
     window: int  # epochs over which progress is judged: 1 where every epoch is a full pass over the parameters
 
     def init_state(self, problem: Problem, parameters: Parameters, extra: dict[str, np.ndarray] | None = None) -> Any:
-        """A state that starts from the parameters, or goes on exactly where `extra` was taken."""
+        """A state that starts from the parameters, which it makes its own, or goes on exactly where `extra` was
+        taken."""
         ...
 
     def minimise(self, problem: Problem, state: Any, monitor: "Monitor") -> None: ...
@@ -98,7 +99,12 @@ class Monitor:
         print(f"\r\033[K{line}", end="\n" if done else f"\n{bar}", flush=True)
 
 
-def run(
+def run(solver: Solver, problem: Problem, start: Parameters, **options) -> Result:
+    """Train from `start`, which stays as it is; for the options see `run_in_place`."""
+    return run_in_place(solver, problem, start.copy(), **options)
+
+
+def run_in_place(
     solver: Solver,
     problem: Problem,
     start: Parameters,
@@ -110,7 +116,7 @@ def run(
     extra: dict[str, np.ndarray] | None = None,
     history: list[float] | None = None,
 ) -> Result:
-    """Train from `start`; Ctrl-C ends it with what has been learned so far."""
+    """Train from `start`, whose arrays are changed; Ctrl-C ends it with what has been learned so far."""
     first = problem.objective(start)
     if not np.isfinite(first):
         raise ValueError(

@@ -32,8 +32,8 @@ class BlockDescent:
 
     def init_state(self, problem: Problem, parameters: Parameters, extra: dict[str, np.ndarray] | None = None) -> State:
         if extra:
-            return State(parameters.copy(), extra["f"].copy(), int(extra["epoch"][0]))
-        return State(parameters.copy(), problem.predict(parameters).astype(np.float64))
+            return State(parameters, extra["f"].copy(), int(extra["epoch"][0]))
+        return State(parameters, problem.predict(parameters).astype(np.float64))
 
     def extra(self, state: State) -> dict[str, np.ndarray]:
         return {"f": state.f.copy(), "epoch": np.array([state.epoch])}

@@ -39,7 +39,7 @@ class CoordinateDescent:
         S[:, 0] = extra["f"] if extra else problem.predict(parameters)
         down_columns = problem.design.is_sparse and problem.design.fields is None
         plan = problem.design.plan(self._n_threads(problem)) if down_columns else None
-        return State(parameters.copy(), S, plan)
+        return State(parameters, S, plan)
 
     def _n_threads(self, problem: Problem) -> int:
         return 1 if problem.design.groups is None else self.n_threads

@@ -38,7 +38,7 @@ class GaussNewton:
     reduce: bool = True  # whether a few rows may stand for all, where the loss is squared
 
     def init_state(self, problem: Problem, parameters: Parameters, extra: dict[str, np.ndarray] | None = None) -> State:
-        return State(parameters.copy(), *(map(float, extra["damping"]) if extra else ()))
+        return State(parameters, *(map(float, extra["damping"]) if extra else ()))
 
     def extra(self, state: State) -> dict[str, np.ndarray]:
         return {"damping": np.array([state.damping, state.growth])}

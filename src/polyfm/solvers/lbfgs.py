@@ -27,7 +27,7 @@ class LBFGS:
     window: int = 10  # one iteration may do little before a long step
 
     def init_state(self, problem: Problem, parameters: Parameters, extra: dict[str, np.ndarray] | None = None) -> State:
-        return State(parameters.copy())
+        return State(parameters)
 
     def extra(self, state: State) -> dict[str, np.ndarray]:
         return {}

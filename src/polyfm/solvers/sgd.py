@@ -47,12 +47,12 @@ class SGD:
             accumulators = [extra[f"accumulator{i}"].copy() for i in range(len(shapes) + 2)]
             numbers = extra["numbers"]
             return State(
-                parameters.copy(), accumulators, extra["sizes"], float(numbers[0]), int(numbers[1]), int(numbers[2]),
+                parameters, accumulators, extra["sizes"], float(numbers[0]), int(numbers[1]), int(numbers[2]),
                 int(numbers[3]),
             )  # fmt: skip
         dtype = problem.design.dtype
         accumulators = [np.full(shape, 1e-30, dtype=dtype) for shape in (*shapes, (d,), (1,))]
-        return State(parameters.copy(), accumulators, natural_sizes(problem, parameters), seed=self.seed)
+        return State(parameters, accumulators, natural_sizes(problem, parameters), seed=self.seed)
 
     def extra(self, state: State) -> dict[str, np.ndarray]:
         numbers = np.array([state.step, state.epoch, state.seed, state.halvings], dtype=np.float64)
