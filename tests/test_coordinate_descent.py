@@ -13,7 +13,7 @@ from polyfm.losses import as_loss
 from polyfm.model import Group, Parameters, build_model, expand
 from polyfm.problem import Problem
 from polyfm.solvers import CoordinateDescent, run
-from polyfm.threads import Meeting
+from polyfm.threads import meeting_of
 
 FORMS = [("anova", "direct"), ("anova", "lifted"), ("homogeneous", "lifted")]
 VALUES = {
@@ -125,15 +125,14 @@ def test_compiled_epochs_equal_plain_python_and_dense_equals_sparse(small, kerne
     S = np.zeros((X.shape[0], 1 + group.n_cached))
     S[:, 0] = problem.predict(start)
     compiled_P, compiled_S = P.copy(), S.copy()
-    alone = Meeting(1, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
     for epoch, (state, factors) in (
         (_columns.epoch_sparse.py_func, (S, P)),
         (_columns.epoch_sparse, (compiled_S, compiled_P)),
     ):
         epoch(
             group.form, problem.loss, tuple(problem.design.columns), tuple(problem.design.rows),
-            None, tuple(problem.design.plan(1)), problem.design.ones.indptr, 0, alone, problem.target, problem.weight,
-            state, factors, lams * group.scale, group.penalties(problem.beta, lams),
+            None, tuple(problem.design.plan()), problem.design.ones.indptr, 0, meeting_of(1), problem.target,
+            problem.weight, state, factors, lams * group.scale, group.penalties(problem.beta, lams),
         )  # fmt: skip
     assert_allclose(compiled_P, P, rtol=1e-9, atol=1e-12)
     assert_allclose(compiled_S, S, rtol=1e-9, atol=1e-9)

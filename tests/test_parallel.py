@@ -75,11 +75,11 @@ def test_text_and_dense_data_have_no_groups(rng):
 
 
 @pytest.mark.usefixtures("threads_pay")
-@pytest.mark.parametrize("n_threads", [1, 2, 3, 7])
-def test_shares_are_all_columns_once_and_about_equal(rng, n_threads):
+@pytest.mark.parametrize("n", [1, 2, 3, 7])
+def test_shares_are_all_columns_once_and_about_equal(rng, n):
     view = Design(one_hot(rng, 5000, [300, 200], shuffled=True))
     sizes = np.diff(view.columns.indptr.astype(int))[view.groups.order]
-    shares = view.shares(n_threads)
+    shares = view.shares(n)
     assert_array_equal(shares[:, 0], view.groups.bounds[:-1])
     assert_array_equal(shares[:, -1], view.groups.bounds[1:])
     for group in shares:
@@ -88,20 +88,16 @@ def test_shares_are_all_columns_once_and_about_equal(rng, n_threads):
 
 
 @pytest.mark.usefixtures("threads_pay")
-@pytest.mark.parametrize("n_threads", [1, 2, 3])
-def test_features_of_a_piece_occur_in_it_alone(rng, monkeypatch, n_threads):
+def test_features_of_a_piece_occur_in_it_alone(rng, monkeypatch):
     monkeypatch.setattr(design, "BLOCK", 64)
     X = one_hot(rng, 1000, [40, 30], shuffled=False)[:, 1:]  # some rows have no feature of the first field
     X.data[(X.indices >= 20) & (X.indices < 25)] = 0  # and some features no row
     X.eliminate_zeros()
     view = Design(X, sort_rows=True)
-    rows, columns, mine, _ = view.plan(n_threads)
+    rows, columns, _ = view.plan()
     assert len(rows) > 4
     assert (rows[0], rows[-1]) == (0, 1000)
     assert (columns[0], columns[-1]) == (0, view.groups.bounds[1])
-    assert (mine[0], mine[-1]) == (0, len(rows) - 1)
-    loads = np.diff(rows[mine])
-    assert max(loads) - min(loads) <= 2 * np.diff(rows).max()
     for p, (lo, hi) in enumerate(itertools.pairwise(rows)):
         for c in range(columns[p], columns[p + 1]):
             j = c if view.groups.order is None else view.groups.order[c]
@@ -127,7 +123,7 @@ def test_threads_change_no_bit(rng, way, kernel, method, loss, degree, lower, sh
     assert problem.design.groups is not None
     assert (problem.design.fields is not None) == (way == "along samples")
     if way == "piece by piece" and not shuffled:
-        assert len(problem.design.plan(2).rows) > 4
+        assert problem.design.plan().columns[-1] > 0
     start = initial_parameters(problem, np.random.RandomState(0), 0.5)
     results = [run(CoordinateDescent(n_threads=n), problem, start, max_iter=3, tol=0.0) for n in (1, 2, 3)]
     for one, other in itertools.pairwise(results):

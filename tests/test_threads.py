@@ -30,6 +30,28 @@ def test_loops_wait_for_each_other(n_threads):
     assert number[0] == expected
 
 
+@loop
+def draw_all(meeting, rounds, taken):
+    """Draw the numbers of one round after the other, as `_columns.epoch_sparse` does."""
+    drawn = 0
+    for r in range(rounds):
+        c = meeting.draw() - drawn
+        while c < taken.shape[1]:
+            taken[r, c] += 1
+            c = meeting.draw() - drawn
+        drawn += taken.shape[1] + meeting.n_threads
+        if not meeting.attend():
+            return
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 5])
+def test_every_number_is_drawn_once(n_threads):
+    taken = np.zeros((200, 7), dtype=np.int64)
+    with Team(n_threads) as team:
+        team.meet(lambda me, meeting: draw_all(meeting, len(taken), taken))
+    assert np.all(taken == 1)
+
+
 @pytest.mark.parametrize("who", [0, 1])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_no_thread_waits_for_one_that_failed(who, error):

@@ -82,28 +82,39 @@ def _refresh_dense(form, columns, dummies, S, B):
 
 @loop
 def epoch_sparse(form, loss, by_column, by_row, order, plan, whole, me, meeting, y, weight, S, P, lams, penalties):
-    """One thread's part of a pass over all coordinates of P (bases x factors x features), basis by basis.
+    """One thread's part of a pass over all coordinates of P (bases x factors x features), basis by basis. Threads draw
+    pieces of the rows and shares of the columns until there are none left; then they wait for each other.
 
     The cache is computed anew for one piece of the rows after the other; where the features of the first group occur
     in one piece each, they are updated while it is still near the processor.
     """
     indptr, rows, data = by_column
     d = indptr.shape[0] - 1
-    pieces, columns, mine, shares = plan
+    pieces, columns, shares = plan
+    drawn = 0  # by all threads, when this one's turn begins: they draw all numbers of a turn, and one more each
     for s in range(P.shape[0]):
-        for piece in range(mine[me], mine[me + 1]):
-            _refresh(form, by_row, P.shape[2] - d, pieces[piece], pieces[piece + 1], S, P[s])
-            start, stop = columns[piece], columns[piece + 1]
-            _sweep(form, loss, indptr, rows, data, order, start, stop, y, weight, S, P[s], 0, 0, lams[s], penalties[s])
+        p = meeting.draw() - drawn
+        while p < len(pieces) - 1:
+            _refresh(form, by_row, P.shape[2] - d, pieces[p], pieces[p + 1], S, P[s])
+            _sweep(
+                form, loss, indptr, rows, data, order, columns[p], columns[p + 1], y, weight, S, P[s], 0, 0, lams[s],
+                penalties[s],
+            )  # fmt: skip
+            p = meeting.draw() - drawn
+        drawn += len(pieces) - 1 + meeting.n_threads
         for t in range(P.shape[1]):
             done = 1 if t == 0 and columns[-1] > 0 else 0
             for g in range(done, shares.shape[0]):
                 if not meeting.attend():
                     return
-                start, stop = shares[g, me], shares[g, me + 1]
-                _sweep(
-                    form, loss, indptr, rows, data, order, start, stop, y, weight, S, P[s], t, 0, lams[s], penalties[s]
-                )
+                c = meeting.draw() - drawn
+                while c < shares.shape[1] - 1:
+                    _sweep(
+                        form, loss, indptr, rows, data, order, shares[g, c], shares[g, c + 1], y, weight, S, P[s], t, 0,
+                        lams[s], penalties[s],
+                    )  # fmt: skip
+                    c = meeting.draw() - drawn
+                drawn += shares.shape[1] - 1 + meeting.n_threads
             if not meeting.attend():
                 return
             if me == 0:

@@ -11,10 +11,12 @@ from polyfm import _columns
 
 N_COLOURS = 64
 SHORT = 4  # non-zeros a row: longer rows have no order that suits all their features, and a sorted copy takes memory
+SHARES = 16  # that threads draw from: enough for those who are faster to do more, and to keep many threads busy
 WORTH_A_THREAD = 2**15  # non-zeros: fewer take less time than threads need to agree
 STREAMS = 2**19  # samples: the state of more does not fit into the processor's cache; chosen by measurement
 RARE = 8  # samples a feature: with fewer, sums by feature take as much memory as the samples
 BLOCK = 2**16  # rows whose state (a MB or two) stays in the processor's cache; chosen by measurement
+PIECES = 8  # at least, and a multiple of it: threads can share them out
 
 
 class Compressed(NamedTuple):
@@ -47,14 +49,13 @@ class Fields(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Who does what in an epoch of coordinate descent. Piece p of the rows is rows[p] .. rows[p + 1], and the features
-    of the first group in the order's places columns[p] .. columns[p + 1] occur in this piece alone; all `columns` are
-    0 where there are no such pieces. Thread t takes the pieces mine[t] .. mine[t + 1], and of group g the columns in
-    the places shares[g, t] .. shares[g, t + 1]."""
+    """What threads can do at the same time in an epoch of coordinate descent. Piece p of the rows is rows[p] ..
+    rows[p + 1], and the features of the first group in the places columns[p] .. columns[p + 1] of the order occur in
+    this piece alone; all `columns` are 0 where there are no such pieces. A share c of group g is the columns in the
+    places shares[g, c] .. shares[g, c + 1]."""
 
     rows: np.ndarray
     columns: np.ndarray
-    mine: np.ndarray
     shares: np.ndarray
 
 
@@ -164,28 +165,25 @@ class Design:
         del self.columns  # fields take their place; whoever needs both computes them anew
         return Fields(features, values)
 
-    def shares(self, n_threads: int) -> np.ndarray:
-        """shares[g, t] .. shares[g, t + 1]: the columns of group g that thread t takes, about equal in non-zeros;
-        groups that are not apart, or not worth it, are all the first thread's."""
+    def shares(self, n: int) -> np.ndarray:
+        """shares[g, c] .. shares[g, c + 1]: a part of the columns of group g, about equal to the others in non-zeros;
+        groups that are not apart, or not worth it, are one part and empty ones."""
         order, bounds, n_apart = self.groups or Groups(None, np.array([0, self.shape[1]]), 0)
         sizes = np.diff(self.columns.indptr.astype(np.int64))
         before = np.concatenate(([0], np.cumsum(sizes if order is None else sizes[order])))
-        shares = np.repeat(bounds[1:, None], n_threads + 1, axis=1)
+        shares = np.repeat(bounds[1:, None], n + 1, axis=1)
         shares[:, 0] = bounds[:-1]
         for g, (lo, hi) in enumerate(itertools.pairwise(bounds)):
             if g < n_apart and before[hi] - before[lo] >= WORTH_A_THREAD:
-                inner = np.searchsorted(before, np.linspace(before[lo], before[hi], n_threads + 1)[1:-1])
+                inner = np.searchsorted(before, np.linspace(before[lo], before[hi], n + 1)[1:-1])
                 shares[g, 1:-1] = np.clip(inner, lo, hi)
         return shares
 
-    def plan(self, n_threads: int) -> Plan:
-        """What each of some threads does in an epoch of coordinate descent."""
-        n, shares = self.shape[0], self.shares(n_threads)
+    def plan(self) -> Plan:
         rows, columns = self._pieces()
-        if len(rows) <= n_threads or self.groups is None:  # too few: threads take rows at once, and then columns
-            rows, columns = np.linspace(0, n, n_threads + 1).astype(np.int64), np.zeros(n_threads + 1, dtype=np.int64)
-        mine = np.abs(np.subtract.outer(np.linspace(0, n, n_threads + 1), rows)).argmin(axis=1)
-        return Plan(rows, columns, mine, shares)
+        if len(rows) <= PIECES:  # too few for threads
+            rows, columns = np.linspace(0, self.shape[0], SHARES + 1).astype(np.int64), np.zeros(SHARES + 1, np.int64)
+        return Plan(rows, columns, self.shares(SHARES))
 
     def _pieces(self) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of pieces of rows, and of the first group's features that occur in a piece and in no other."""
@@ -229,7 +227,7 @@ def _locality_order(X) -> np.ndarray | None:
     first = np.where(counts > 0, X.indices[np.minimum(X.indptr[:-1], last)], 0)
     second = np.where(counts > 1, X.indices[np.minimum(X.indptr[:-1] + 1, last)], 0)
     rows_before = np.cumsum(np.bincount(first, minlength=d)) - 1
-    n_blocks = -(-len(first) // (4 * BLOCK)) * 4  # a number that threads can share out
+    n_blocks = -(-len(first) // (PIECES * BLOCK)) * PIECES
     key = (rows_before * n_blocks // len(first) * d)[first] + second
     if np.all(key[1:] >= key[:-1]):
         return None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from polyfm._jit import compiled, inline
 
@@ -17,21 +17,32 @@ WORTH_A_BLOCK = 8  # rows a number: with fewer, to clear and add up its sums tak
 PATIENCE = 2000  # looks at the others' progress, some microseconds, before the processor is offered to somebody else
 
 
-def _atomic(instruction: Callable) -> Callable:
-    """An operation on the first number of an int64 array that no other thread can come in between."""
+def _count(numbers):
+    """numbers[0]++, which loops on several threads can do at the same time."""
+    numbers[0] += 1
+    return numbers[0] - 1
 
-    @intrinsic
-    def operation(typing, numbers):
+
+def _read(numbers):
+    """numbers[0], as other threads have left it."""
+    return numbers[0]
+
+
+def _atomic(function: Callable, instruction: Callable) -> None:
+    """Compile a function of an array of int64 to an instruction that no other thread can come in between."""
+
+    def generator(typing, numbers):
         def generate(context, builder, signature, arguments):
             return instruction(builder, context.make_array(numbers)(context, builder, arguments[0]).data)
 
         return types.int64(numbers), generate
 
-    return operation
+    operation: Any = intrinsic(generator)
+    overload(function)(lambda numbers: lambda numbers: operation(numbers))
 
 
-_count = _atomic(lambda builder, place: builder.atomic_rmw("add", place, ir.IntType(64)(1), "seq_cst"))
-_read = _atomic(lambda builder, place: builder.load_atomic(place, "acquire", 8))
+_atomic(_count, lambda builder, place: builder.atomic_rmw("add", place, ir.IntType(64)(1), "seq_cst"))
+_atomic(_read, lambda builder, place: builder.load_atomic(place, "acquire", 8))
 
 _give_way: Any = inline(lambda: 0)
 if hasattr(os, "sched_yield"):
@@ -60,10 +71,19 @@ class Meeting(NamedTuple):
     n_threads: int
     arrivals: np.ndarray  # one number: how many times a thread has arrived
     end: np.ndarray  # one number: not 0 when a thread failed and the others should return
+    drawn: np.ndarray  # one number: how many times a thread has drawn
 
     def attend(self):
         """Wait for all threads. False says to return at once: one of them will never come."""
         return True if self.n_threads == 1 else _wait(self.arrivals, self.end, self.n_threads)
+
+    def draw(self):
+        """The next of the numbers 0, 1, 2, ... that no thread has drawn yet: who is faster does more of the work."""
+        return _count(self.drawn)
+
+
+def meeting_of(n_threads: int) -> Meeting:
+    return Meeting(n_threads, *(np.zeros(1, dtype=np.int64) for _ in range(3)))
 
 
 class Team:
@@ -94,7 +114,7 @@ class Team:
 
     def meet(self, task: Callable[[int, Meeting], None]) -> None:
         """task(me, meeting) for each thread's number `me`: loops that wait for each other on their way."""
-        meeting = Meeting(self.n_threads, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
+        meeting = meeting_of(self.n_threads)
 
         def take_part(me: int) -> None:
             try:

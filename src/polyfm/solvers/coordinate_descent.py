@@ -38,7 +38,7 @@ class CoordinateDescent:
         S = S if problem.design.is_sparse else S.T
         S[:, 0] = extra["f"] if extra else problem.predict(parameters)
         down_columns = problem.design.is_sparse and problem.design.fields is None
-        plan = problem.design.plan(self._n_threads(problem)) if down_columns else None
+        plan = problem.design.plan() if down_columns else None
         return State(parameters, S, plan)
 
     def _n_threads(self, problem: Problem) -> int:
