@@ -159,9 +159,11 @@ def epoch_along(
         for t in range(P.shape[1]):
             for g in range(n_fields + 1):
                 for b in range(me, blocks.shape[0] - 1, meeting.n_threads):
+                    if g == 0 and t == 0:
+                        _refresh(form, by_row, P.shape[2] - d, blocks[b], blocks[b + 1], S, P[s])
                     _stream(
-                        form, loss, fields, values, by_row, P.shape[2] - d, g, blocks[b], blocks[b + 1], y, weight, S,
-                        P[s], t, lam, steps, sums[b]
+                        form, loss, fields, values, g, blocks[b], blocks[b + 1], y, weight, S, P[s], t, lam, steps,
+                        sums[b],
                     )  # fmt: skip
                 if not meeting.attend():
                     return
@@ -187,14 +189,11 @@ def _share(bounds, g, me, n_threads):
 
 
 @inline
-def _stream(form, loss, fields, values, by_row, dummies, g, start, stop, y, weight, S, B, t, lam, steps, sums):
+def _stream(form, loss, fields, values, g, start, stop, y, weight, S, B, t, lam, steps, sums):
     """Walk along samples: take the steps of the field before g, sum up slopes and bends of field g."""
     d = steps.shape[0] - 1  # the number that stands for "none of this field"
     for i in range(start, stop):
-        if g == 0:
-            if t == 0:
-                _refresh(form, by_row, dummies, i, i + 1, S, B)
-        else:
+        if g > 0:
             j = fields[g - 1, i]
             delta = steps[j]
             if delta != 0.0:

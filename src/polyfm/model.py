@@ -19,7 +19,7 @@ from polyfm.forms import DirectAnova, DirectHomogeneous, LiftedAnova, LiftedHomo
 from polyfm.threads import Team
 
 ROWS_WORTH_A_THREAD = 2000
-AT_ONCE = 16  # bases that training lays out at once; chosen by measurement
+AT_ONCE = 32  # bases that training lays out at once; chosen by measurement
 
 FORMS = {
     ("anova", "direct"): DirectAnova,

@@ -1,5 +1,6 @@
 """What all solvers share: the protocol, and the monitor that watches, prints, stops and keeps the history."""
 
+import itertools
 import sys
 import time
 from collections.abc import Callable
@@ -64,6 +65,9 @@ class Monitor:
     note: str = ""  # what a hook wants printed, such as a validation score
     began: float = field(default_factory=time.perf_counter)
 
+    def __post_init__(self) -> None:
+        self._lowest = list(itertools.accumulate([self.first, *self.history], min))  # so far, after each epoch
+
     def __call__(self, objective: float, state: Any) -> bool:
         if not np.isfinite(objective):
             raise FloatingPointError(
@@ -73,9 +77,9 @@ class Monitor:
         before = self.history[-1] if self.history else self.first
         self.history.append(float(objective))
         stop = [hook(self, state) for hook in self.hooks]
-        path = [self.first, *self.history]
-        if len(path) > self.window:
-            earlier, latest = min(path[: -self.window]), min(path[-self.window :])
+        self._lowest.append(min(self._lowest[-1], float(objective)))
+        if len(self.history) >= self.window:
+            earlier, latest = self._lowest[-1 - self.window], min(self.history[-self.window :])
             self.converged = bool(earlier - latest <= self.tol * abs(earlier))
         self.converged |= bool(objective <= NEGLIGIBLE * self.first)
         if any(stop):
