@@ -49,7 +49,7 @@ class Regressor(RegressorMixin, PolynomialModel):
         X, y = validate_data(self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
         check_range("y", y, LARGEST[X.dtype.name], "Scale the targets, for instance to unit variance.")
-        self._fit_targets(X, y, [y.astype(X.dtype)], sample_weight)
+        self._fit_targets(X, y, [y.astype(X.dtype, copy=False)], sample_weight)
         return self
 
     @available_if(_streams)
@@ -79,7 +79,7 @@ class Regressor(RegressorMixin, PolynomialModel):
         )  # fmt: skip
         y = np.asarray(y, dtype=np.float64)
         check_range("y", y, LARGEST[X.dtype.name], "Scale the targets, for instance to unit variance.")
-        self._partial_fit_targets(X, [y.astype(X.dtype)], sample_weight)
+        self._partial_fit_targets(X, [y.astype(X.dtype, copy=False)], sample_weight)
         return self
 
     def predict(self, X):
