@@ -1,6 +1,7 @@
 """Training that people can watch, stop and continue."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -219,6 +220,29 @@ def test_early_stopping_keeps_the_best_on_held_out_rows(rng):
     assert stopped.score(X[150:], y[150:]) > plain.score(X[150:], y[150:])
     classifier = FactorizationMachineClassifier(early_stopping=True, validation_fraction=0.3, **FIXED)
     assert classifier.fit(X, y > 0).validation_losses_.shape == (classifier.n_iter_,)
+
+
+def test_warm_start_after_early_stopping_goes_on_from_the_best_parameters(rng):
+    """The last epoch's predictions do not belong to them."""
+    X, y = rng.standard_normal((150, 6)), rng.standard_normal(150)
+    model = FactorizationMachineRegressor(early_stopping=True, warm_start=True, n_iter_no_change=3, beta=1e-6, **FIXED)
+    model.fit(X, y)
+    assert np.argmin(model.validation_losses_) < len(model.validation_losses_) - 1
+    other = pickle.loads(pickle.dumps(model))  # does not carry over what lets a solver go on
+    for again in (model, other):
+        again.set_params(max_iter=1).fit(X, y)
+    assert_array_equal(model.components_, other.components_)
+
+
+def test_fitted_attributes_stay_when_another_batch_comes(small):
+    X, y = small
+    model = FactorizationMachineRegressor(solver="sgd", **FIXED).partial_fit(X, y)
+    components, copy = model.components_, model.components_.copy()
+    model.partial_fit(X, y)
+    assert_array_equal(components, copy)
+    assert not np.array_equal(model.components_, copy)
+    with pytest.raises(ValueError, match="read-only"):
+        components[0, 0] = 1.0
 
 
 def test_verbose_line_shows_the_validation_loss(small, capsys):

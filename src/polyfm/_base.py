@@ -161,7 +161,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
                     hooks=tuple(hooks), extra=extra, history=history,
                 )  # fmt: skip
             if stopping is not None and stopping.best_parameters is not None:
-                result = result._replace(parameters=stopping.best_parameters)
+                result = result._replace(parameters=stopping.best_parameters, extra={})  # it was the last epoch's
                 result.history[-1] = task.objective(result.parameters)
                 self.validation_losses_ = np.array(stopping.losses)
             results.append(result)
@@ -269,7 +269,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         for solver, problem, state in zip(solvers, problems, states, strict=True):
             solver.stream(problem, state)
         self._stream, self.solver_ = states, "sgd"
-        self._keep_parameters(model, [state.parameters for state in states])
+        self._keep_parameters(model, [state.parameters.copy() for state in states])  # the next batch changes them
         self.n_iter_ = getattr(self, "n_iter_", 0) + 1
         self.n_samples_seen_ = getattr(self, "n_samples_seen_", 0) + X.shape[0]
 
@@ -383,5 +383,7 @@ def _stacked_components(model: Model, parameters: Parameters) -> np.ndarray:
 
 
 def _joined(arrays: list[np.ndarray]) -> np.ndarray:
-    """The arrays one after the other; one alone is not copied."""
-    return np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
+    """The arrays one after the other; one alone is not copied, and so must not be written to."""
+    joined = np.concatenate(arrays) if len(arrays) > 1 else arrays[0].view()
+    joined.flags.writeable = False
+    return joined

@@ -91,7 +91,7 @@ def epoch_sparse(form, loss, by_column, by_row, order, plan, whole, me, meeting,
     indptr, rows, data = by_column
     d = indptr.shape[0] - 1
     pieces, columns, shares = plan
-    drawn = 0  # by all threads, when this one's turn begins: they draw all numbers of a turn, and one more each
+    drawn = 0  # by all threads before the current turn: in each they draw all its numbers, and one more each
     for s in range(P.shape[0]):
         p = meeting.draw() - drawn
         while p < len(pieces) - 1:

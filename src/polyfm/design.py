@@ -16,7 +16,7 @@ WORTH_A_THREAD = 2**15  # non-zeros: fewer take less time than threads need to a
 STREAMS = 2**19  # samples: the state of more does not fit into the processor's cache; chosen by measurement
 RARE = 8  # samples a feature: with fewer, sums by feature take as much memory as the samples
 BLOCK = 2**16  # rows whose state (a MB or two) stays in the processor's cache; chosen by measurement
-PIECES = 8  # at least, and a multiple of it: threads can share them out
+PIECES = 8  # blocks come in multiples of it, so that threads can share them out; fewer are not worth to go by
 
 
 class Compressed(NamedTuple):
@@ -59,8 +59,8 @@ class Plan(NamedTuple):
     shares: np.ndarray
 
 
-def _frozen(array: np.ndarray, dtype) -> np.ndarray:
-    """A read-only view: numba compiles read-only and writable arrays apart, so all of X is made read-only."""
+def frozen(array: np.ndarray, dtype) -> np.ndarray:
+    """A read-only view: numba compiles read-only and writable arrays apart, so all data are made read-only."""
     array = np.ascontiguousarray(array, dtype=dtype).view()
     array.flags.writeable = False
     return array
@@ -72,7 +72,7 @@ def _ones(n: int) -> np.ndarray:
 
 
 def _offsets(n_lines: int, length: int) -> np.ndarray:
-    return _frozen(np.arange(n_lines + 1, dtype=np.uint64) * np.uint64(length), np.uint64)
+    return frozen(np.arange(n_lines + 1, dtype=np.uint64) * np.uint64(length), np.uint64)
 
 
 class Design:
@@ -96,8 +96,8 @@ class Design:
                 X = X.copy()
                 X.sum_duplicates()
             self._binary = X.nnz == 0 or bool(X.data.min() == 1 == X.data.max())
-            if self._binary:  # nobody reads values that are all ones: let them, and copies of them, be small
-                X = type(X)((_ones(X.nnz), X.indices, X.indptr), shape=X.shape)
+            if sort_rows and self._binary:  # nobody reads values that are all ones: let them, and copies, be small
+                X = type(X)((_ones(X.nnz), X.indices[: X.nnz], X.indptr), shape=X.shape)
             if sort_rows and (X.nnz <= SHORT * X.shape[0] or (self._binary and X.shape[0] < STREAMS)):
                 X = X.tocsr()
                 self.order = _locality_order(X)
@@ -113,14 +113,14 @@ class Design:
         if self.is_sparse:
             return self._compressed(self._X.tocsr())
         n, d = self.shape
-        return Compressed(_offsets(n, d), None, _frozen(self._X, self.dtype).reshape(-1))
+        return Compressed(_offsets(n, d), None, frozen(self._X, self.dtype).reshape(-1))
 
     @cached_property
     def columns(self) -> Compressed:
         if self.is_sparse:
             return self._compressed(self._X.tocsc())
         n, d = self.shape
-        return Compressed(_offsets(d, n), None, _frozen(np.asarray(self._X).T, self.dtype).reshape(-1))
+        return Compressed(_offsets(d, n), None, frozen(np.asarray(self._X).T, self.dtype).reshape(-1))
 
     @cached_property
     def groups(self) -> Groups | None:
@@ -143,7 +143,7 @@ class Design:
             return None
         bounds = np.concatenate(([0], np.cumsum(np.bincount(colours)))).astype(np.int64)
         in_order = bool(np.all(colours[1:] >= colours[:-1]))
-        order = None if in_order else _frozen(np.argsort(colours, kind="stable"), np.uint32)
+        order = None if in_order else frozen(np.argsort(colours, kind="stable"), np.uint32)
         return Groups(order, bounds, n_apart)
 
     @cached_property
@@ -181,7 +181,7 @@ class Design:
 
     def plan(self) -> Plan:
         rows, columns = self._pieces()
-        if len(rows) <= PIECES:  # too few for threads
+        if len(rows) <= PIECES:  # fewer than that
             rows, columns = np.linspace(0, self.shape[0], SHARES + 1).astype(np.int64), np.zeros(SHARES + 1, np.int64)
         return Plan(rows, columns, self.shares(SHARES))
 
@@ -207,10 +207,10 @@ class Design:
         return Compressed(_offsets(1, self.shape[0]), None, None)
 
     def _compressed(self, X) -> Compressed:
-        data = None if self._binary else _frozen(X.data, self.dtype)
+        data = None if self._binary else frozen(X.data, self.dtype)
         indices = X.indices.view(np.uint32) if X.indices.dtype == np.int32 else X.indices
         indptr = X.indptr.view(np.uint32 if X.indptr.dtype == np.int32 else np.uint64)
-        return Compressed(_frozen(indptr, indptr.dtype), _frozen(indices, np.uint32), data)
+        return Compressed(frozen(indptr, indptr.dtype), frozen(indices, np.uint32), data)
 
 
 def _locality_order(X) -> np.ndarray | None:

@@ -6,7 +6,7 @@ from functools import reduce
 import numpy as np
 
 from polyfm import _gradient, _rows
-from polyfm.design import Design
+from polyfm.design import Design, frozen
 from polyfm.losses import Loss, Squared
 from polyfm.model import Model, Parameters, bases_last, weights
 from polyfm.threads import in_order, row_blocks
@@ -34,8 +34,8 @@ class Problem:
     def with_target(cls, design: Design, model: Model, loss: Loss, y, weight, alpha: float, beta: float) -> "Problem":
         """A problem from targets and weights in the order of the caller's rows."""
         order = slice(None) if design.order is None else design.order
-        y = np.ascontiguousarray(y[order], dtype=design.dtype)
-        weight = None if weight is None else np.ascontiguousarray(weight[order], dtype=design.dtype)
+        y = frozen(y[order], design.dtype)
+        weight = None if weight is None else frozen(weight[order], design.dtype)
         return cls(design, model, loss, y, weight, alpha, beta)
 
     @property

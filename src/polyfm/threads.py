@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import config, types
 from numba.extending import intrinsic, overload
 
 from polyfm._jit import compiled, inline
@@ -87,9 +87,12 @@ def meeting_of(n_threads: int) -> Meeting:
 
 
 class Team:
-    """A number of threads that share out calls; the calling thread is one of them."""
+    """A number of threads, the calling one among them: they share out calls (`run`), or each calls a loop that waits
+    for the others on its way (`meet`). Loops that are not compiled have but one: Python's counting can be interrupted.
+    """
 
     def __init__(self, n_threads: int):
+        n_threads = 1 if config.DISABLE_JIT else n_threads  # type: ignore[attr-defined]
         self.n_threads = n_threads
         self._pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None
 
@@ -118,7 +121,8 @@ class Team:
 
         def take_part(me: int) -> None:
             try:
-                task(me, meeting)
+                if meeting.end[0] == 0:
+                    task(me, meeting)
             except BaseException:
                 meeting.end[0] = 1
                 raise

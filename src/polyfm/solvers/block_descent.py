@@ -77,7 +77,7 @@ class BlockDescent:
                 )
 
             for share in shares:
-                team.run(sweep, itertools.pairwise(share))
+                team.run(sweep, [(start, stop) for start, stop in itertools.pairwise(share) if start < stop])
             for q in range(group.n_dummies):
                 sweep(0, 1, whole, None, d + q)
         P[:] = T.T[: len(P)]
