@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polyfm import _columns, _rows
-from polyfm.design import Plan
+from polyfm.design import SHARES, Plan
 from polyfm.forms import Linear
 from polyfm.model import Group, Parameters, expand
 from polyfm.problem import Problem
@@ -42,7 +42,11 @@ class CoordinateDescent:
         return State(parameters, S, plan)
 
     def _n_threads(self, problem: Problem) -> int:
-        return 1 if problem.design.groups is None else self.n_threads
+        """As many as there is work for at the same time: more would only wait."""
+        design = problem.design
+        if design.groups is None:
+            return 1
+        return min(self.n_threads, SHARES if design.fields is None else STREAM_BLOCKS)
 
     def extra(self, state: State) -> dict[str, np.ndarray]:
         return {"f": state.S[:, 0].copy()}
