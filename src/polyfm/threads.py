@@ -92,7 +92,7 @@ class Team:
     """
 
     def __init__(self, n_threads: int):
-        n_threads = 1 if config.DISABLE_JIT else n_threads  # type: ignore[attr-defined]
+        n_threads = 1 if config.DISABLE_JIT else n_threads  # type: ignore[attr-defined]  # set when numba starts
         self.n_threads = n_threads
         self._pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None
 
