@@ -9,7 +9,7 @@ from polyfm import FactorizationMachineRegressor, _blocks, design
 from polyfm.design import Design
 from polyfm.initial import initial_parameters
 from polyfm.losses import as_loss
-from polyfm.model import bases_last, build_model
+from polyfm.model import bases_last, build_model, weights
 from polyfm.problem import Problem
 from polyfm.solvers import BlockDescent, CoordinateDescent, run
 
@@ -42,8 +42,8 @@ def test_a_block_is_minimised(small, kernel, method, degree, lower):
         for j in range(X.shape[1]):
             _blocks.sweep(
                 group.below.form, problem.loss, columns, rows, group.below.n_slots, None, j, j + 1, 0, t, None,
-                problem.weight, f, T, lams * group.scale, group.penalties(problem.beta, lams), p.coef, problem.alpha,
-                1.0,
+                problem.weight, f, T, weights(group, lams, np.float64), group.penalties(problem.beta, lams), p.coef,
+                problem.alpha, 1.0,
             )  # fmt: skip
             P[:] = T.T[: len(P)]
             value, gradient = problem.value_and_gradient(p)

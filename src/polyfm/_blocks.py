@@ -61,12 +61,11 @@ def _approach(by_row, rows, lo, start, stop, spans):
 
 
 @loop(streaming=True)
-def _fill(form, by_row, dummies, rows, data, lo, start, stop, j, t, T, lams, A, spans, Z):
+def _fill(form, by_row, dummies, rows, data, lo, start, stop, j, t, T, lams, bases, A, spans, Z):
     """Z[e - start, u]: the derivative of a prediction by the unknown u of feature j, for its entries start .. stop
     (exclusive); after the factors comes the linear weight."""
     _, indices, values = by_row
     d = T.shape[0] - dummies
-    bases = lams.shape[0]
     low, high = form.joint(t)
     _approach(by_row, rows, lo, start, stop, spans)
     for e in range(start, stop):
@@ -80,11 +79,12 @@ def _fill(form, by_row, dummies, rows, data, lo, start, stop, j, t, T, lams, A, 
             if q != j or form.counts_itself():
                 absorb(form, A, T, q, 1.0)
         x = at(data, np.uint64(e), 1.0)
-        z = Z[e - start]
+        u = 0
         for o in range(low, high):
-            for s in range(bases):
-                z[(o - low) * bases + s] = x * lams[s] * form.lead(A, o, s)
-        z[(high - low) * bases] = x
+            for s in range(0, A.shape[1], LANES):  # what is written beyond the bases is overwritten by what comes next
+                Z[e - start, lanes(u + s)] = x * lams[lanes(s)] * form.lead(A, o, lanes(s))
+            u += bases
+        Z[e - start, u] = x
 
 
 @loop(streaming=True)
@@ -99,14 +99,15 @@ def _solve(H, n, g):
         for k in range(block // LANES * LANES, H.shape[0], LANES):
             add_products(H, H, block, H, block, k, -1.0)
         for c in range(block, last):
+            diagonal = c // LANES * LANES
             for q in range(block, c):
                 h = H[q, c]
-                for k in range(c, H.shape[0]):
-                    H[c, k] -= h * H[q, k]
+                for k in range(diagonal, H.shape[0], LANES):
+                    H[c, lanes(k)] -= h * H[q, lanes(k)]
             pivot = H[c, c]
             root = 1.0 / math.sqrt(pivot) if pivot > max(TINY, 1e-13 * g[c]) else 0.0  # 0: only rounding is left
-            for k in range(c, H.shape[0]):
-                H[c, k] *= root
+            for k in range(diagonal, H.shape[0], LANES):
+                H[c, lanes(k)] *= root
             H[c, c] = root
     for c in range(n - 1, -1, -1):
         total = H[c, n]
@@ -127,13 +128,13 @@ def sweep(
     """
     indptr, rows, data = by_column
     mu = loss.curvature
-    bases = lams.shape[0]
+    bases = penalties.shape[0]
     low, high = form.joint(t)
     linear = (high - low) * bases
     n = linear + 1
     fit_linear = first == 0 and alpha >= 0.0
     dummies = T.shape[0] - coef.shape[0]
-    width = -(-(n + 1) // LANES) * LANES
+    width = -(-max(n + 1, linear - bases + T.shape[2]) // LANES) * LANES
     A = np.empty((slots, T.shape[2]))
     kept = np.zeros((KEPT, width))
     weighted = np.empty((TILE, width))
@@ -150,7 +151,7 @@ def sweep(
             end = min(begin + TILE, hi)
             m = end - begin
             Z = kept[(begin - lo) % KEPT :]
-            _fill(form, by_row, dummies, rows, data, lo, begin, end, j, t, T, lams, A, spans, Z)
+            _fill(form, by_row, dummies, rows, data, lo, begin, end, j, t, T, lams, bases, A, spans, Z)
             for z in range(m):
                 i = at(rows, np.uint64(begin + z), np.uint64(begin + z - lo))
                 Z[z, n] = loss.derivative(at(y, i, 0.0), f[i])
@@ -188,7 +189,7 @@ def sweep(
             end = min(begin + TILE, hi)
             Z = kept[(begin - lo) % KEPT :]
             if hi - lo > KEPT:
-                _fill(form, by_row, dummies, rows, data, lo, begin, end, j, t, T, lams, A, spans, Z)
+                _fill(form, by_row, dummies, rows, data, lo, begin, end, j, t, T, lams, bases, A, spans, Z)
             for z in range(end - begin):
                 total = 0.0
                 for a in range(width):

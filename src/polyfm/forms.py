@@ -193,9 +193,9 @@ class LiftedHomogeneous(NamedTuple):
 
     def lead(self, A, t, s):
         m = len(self.orders)
-        product = 1.0
-        for o in range(t + 1, t + m):
-            product *= A[o if o < m else o - m, s]
+        product = A[t + 1 if t + 1 < m else 0, s]
+        for o in range(t + 2, t + m):
+            product = product * A[o if o < m else o - m, s]
         return product
 
     def emit(self, A, T, G, c, j, x, s):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polyfm import _blocks
-from polyfm.model import Group, Parameters, bases_last
+from polyfm.model import Group, Parameters, bases_last, weights
 from polyfm.problem import Problem
 from polyfm.solvers.base import Monitor
 from polyfm.solvers.coordinate_descent import descend_intercept, descend_lambdas
@@ -60,11 +60,11 @@ class BlockDescent:
         d, groups = design.shape[1], design.groups
         T = bases_last(P, np.float64)
         coef = parameters.coef.astype(np.float64)
-        weights = lams.astype(np.float64) * group.scale
-        penalties = group.penalties(problem.beta, lams.astype(np.float64))
+        lams = lams.astype(np.float64)
+        lambdas, penalties = weights(group, lams, np.float64), group.penalties(problem.beta, lams)
         alpha = float(problem.alpha) if problem.model.fit_linear else -1.0
         reach = REACH if state.epoch else 1.0
-        rows, data = tuple(design.rows), (problem.target, problem.weight, state.f, T, weights, penalties, coef, alpha)
+        rows, data = tuple(design.rows), (problem.target, problem.weight, state.f, T, lambdas, penalties, coef, alpha)
         order = None if groups is None else groups.order
         shares = design.shares(1 if groups is None else self.n_threads)
         whole = design.ones.indptr, None, None
