@@ -20,6 +20,7 @@ from polyfm.threads import Team
 
 ROWS_WORTH_A_THREAD = 2000
 AT_ONCE = 32  # bases that training lays out at once; chosen by measurement
+ROWS_AT_ONCE = 2**14  # rows that it predicts at once
 
 FORMS = {
     ("anova", "direct"): DirectAnova,
@@ -102,16 +103,21 @@ class Model:
     fit_linear: bool = True
     fit_intercept: bool = True
 
-    def predict(self, parameters: Parameters, design: Design) -> np.ndarray:
-        """<w, x_i> + w0 + sum of all expansions, for every row.
+    def predict(self, parameters: Parameters, design: Design, f: np.ndarray | None = None) -> np.ndarray:
+        """<w, x_i> + w0 + sum of all expansions, for every row; in `f` where it is given, contiguous or not.
 
-        Bases are laid out a few at a time: while a model is trained, memory is short.
+        Bases are laid out a few at a time, and rows taken in blocks: while a model is trained, memory is short.
         """
-        f = np.full(design.shape[0], parameters.intercept[0], dtype=design.dtype)
+        f = np.empty(design.shape[0], dtype=design.dtype) if f is None else f
+        f[:] = parameters.intercept[0]
         coef = parameters.coef if self.fit_linear else None
         for group, P, lams in zip(self.groups, parameters.factors, parameters.lambdas, strict=True):
             for s in range(0, group.n_bases, AT_ONCE):
-                _add(design, layout(group, P[s : s + AT_ONCE], lams[s : s + AT_ONCE], design.dtype), coef, f, 0, len(f))
+                bases = layout(group, P[s : s + AT_ONCE], lams[s : s + AT_ONCE], design.dtype)
+                for lo in range(0, len(f), ROWS_AT_ONCE):
+                    block = f[lo : lo + ROWS_AT_ONCE].copy()
+                    _add(design, bases, coef, block, lo)
+                    f[lo : lo + ROWS_AT_ONCE] = block
                 coef = None
         return f
 
@@ -171,15 +177,18 @@ class Predictor:
                 f[:] = p.intercept[0]
                 coef = p.coef if self.model.fit_linear else None
                 for group in layouts:
-                    part = partial(_add, design, group, coef, f)
-                    team.run(part, itertools.pairwise(bounds))
+                    parts = [(f[lo:hi], lo) for lo, hi in itertools.pairwise(bounds)]
+                    team.run(partial(_add, design, group, coef), parts)
                     coef = None
         return out
 
 
-def _add(design: Design, group: Layout, coef: np.ndarray | None, f: np.ndarray, lo: int, hi: int) -> None:
+def _add(design: Design, group: Layout, coef: np.ndarray | None, f: np.ndarray, first: int = 0) -> None:
+    """Add <coef, x_i> and an expansion to the predictions `f` of as many rows, from `first` on."""
     form, n_dummies, T, lams, n_slots = group
-    _rows.add_expansion(form, *design.rows, n_dummies, T, lams, n_slots, coef, lo, hi, f)
+    indptr, indices, data = design.rows
+    indptr = indptr[first : first + len(f) + 1]
+    _rows.add_expansion(form, indptr, indices, data, n_dummies, T, lams, n_slots, coef, 0, len(f), f)
 
 
 def bases_last(P: np.ndarray, dtype) -> np.ndarray:
@@ -200,7 +209,7 @@ def layout(group: Group, P: np.ndarray, lams: np.ndarray, dtype) -> Layout:
 
 def add_expansion(group: Group, P: np.ndarray, lams: np.ndarray, design: Design, f: np.ndarray) -> None:
     """f += sum_s lambda_s K(p_s, x_i)."""
-    _add(design, layout(group, P, lams, design.dtype), None, f, 0, design.shape[0])
+    _add(design, layout(group, P, lams, design.dtype), None, f)
 
 
 def expand(group: Group, P: np.ndarray, design: Design) -> np.ndarray:

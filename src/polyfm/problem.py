@@ -48,9 +48,9 @@ class Problem:
     def target(self) -> np.ndarray | None:
         return None if isinstance(self.loss, Squared) else self.y
 
-    def predict(self, parameters: Parameters) -> np.ndarray:
-        """Predictions f, less the offset."""
-        f = self.model.predict(parameters, self.design)
+    def predict(self, parameters: Parameters, f: np.ndarray | None = None) -> np.ndarray:
+        """Predictions, less the offset; in `f` where it is given."""
+        f = self.model.predict(parameters, self.design, f)
         if self.offset is not None:
             f -= self.offset
         return f

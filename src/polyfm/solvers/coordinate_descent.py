@@ -30,15 +30,17 @@ class CoordinateDescent:
     window: int = 1
 
     def init_state(self, problem: Problem, parameters: Parameters, extra: dict[str, np.ndarray] | None = None) -> State:
-        width = 1 + max((group.n_cached for group in problem.model.groups), default=0)
+        design = problem.design
+        down_columns = design.is_sparse and design.fields is None
+        plan = design.plan() if down_columns else None  # before the state: to arrange X takes memory for a while
         # Sparse columns gather samples: what one needs lies in one cache line. Dense columns stream through all.
-        n = problem.design.shape[0]
-        shape = (n, width) if problem.design.is_sparse else (width, n)
-        S = np.zeros(shape, dtype=problem.design.dtype)
-        S = S if problem.design.is_sparse else S.T
-        S[:, 0] = extra["f"] if extra else problem.predict(parameters)
-        down_columns = problem.design.is_sparse and problem.design.fields is None
-        plan = problem.design.plan() if down_columns else None
+        n, width = design.shape[0], 1 + max((group.n_cached for group in problem.model.groups), default=0)
+        S = np.zeros((n, width) if design.is_sparse else (width, n), dtype=design.dtype)
+        S = S if design.is_sparse else S.T
+        if extra:
+            S[:, 0] = extra["f"]
+        else:
+            problem.predict(parameters, S[:, 0])
         return State(parameters, S, plan)
 
     def _n_threads(self, problem: Problem) -> int:
@@ -69,7 +71,7 @@ class CoordinateDescent:
                 scaled = lams * np.asarray(group.scale, dtype=f.dtype)
                 self._sweep(problem, group.form, state, P, scaled, penalties, team)
         if self._drifts(problem):
-            f[:] = problem.predict(parameters)
+            problem.predict(parameters, f)
         return problem.total_loss(f) + problem.penalty(parameters)
 
     @staticmethod
