@@ -38,10 +38,9 @@ def seconds_of(epochs: list[Callable[[], float]], n_threads: int) -> float:
         return time.perf_counter() - began
 
 
-def gain(one: list[float], two: list[float]) -> str:
+def gain(one: np.ndarray, two: np.ndarray) -> str:
     """How many times faster two threads are, by the fastest and by the median of neighbouring runs."""
-    pairs = np.array(one) / np.array(two)
-    return f"{min(one) / min(two):.2f} (median {np.median(pairs):.2f}) times faster"
+    return f"{one.min() / two.min():.2f} (median {np.median(one / two):.2f}) times faster"
 
 
 def myfm_seconds(X, y, iterations: int = EPOCHS) -> float | None:
@@ -69,39 +68,34 @@ def main(betas: list[float]) -> None:
     for beta in betas:
         task = problem(X, y, k=30, beta=beta)
         start = initial_parameters(task, np.random.RandomState(0), 0.1)
-        one, two = CoordinateDescent(), CoordinateDescent(n_threads=2)
-        for solver in (one, two):
+        solvers = CoordinateDescent(), CoordinateDescent(n_threads=2), BlockDescent(), BlockDescent(n_threads=2)
+        for solver in solvers:
             solver.update(task, solver.init_state(task, start.copy()))  # compiles
         apart = halves(X, y, beta)
-        states = [solver.init_state(task, start.copy()) for solver in (one, two)]
-        times: tuple[list[float], list[float]] = ([], [])
-        yardstick: tuple[list[float], list[float]] = ([], [])
-        for _ in range(EPOCHS):
-            values = []
-            for n_threads, seconds in zip((1, 2), yardstick, strict=True):
-                seconds.append(seconds_of(apart, n_threads))
-            for solver, state, seconds in zip((one, two), states, times, strict=True):
+        states = [solver.init_state(task, start.copy()) for solver in solvers]
+        seconds, values = np.empty((4, EPOCHS)), np.empty((4, EPOCHS))
+        yardstick = np.empty((2, EPOCHS))
+        for epoch in range(EPOCHS):  # in turns, so that all of them meet the same moods of the machine
+            for n_threads in (1, 2):
+                yardstick[n_threads - 1, epoch] = seconds_of(apart, n_threads)
+            for s, (solver, state) in enumerate(zip(solvers, states, strict=True)):
                 began = time.perf_counter()
-                values.append(solver.update(task, state))
-                seconds.append(time.perf_counter() - began)
-            assert values[0] == values[1], "threads changed the result"
-        goal, whole = values[0], sum(times[0])
+                values[s, epoch] = solver.update(task, state)
+                seconds[s, epoch] = time.perf_counter() - began
+        assert np.array_equal(values[0], values[1]), "threads changed the result"
+        assert np.array_equal(values[2], values[3]), "threads changed the result"
+        goal, whole = values[0, -1], seconds[0].sum()
         print(
-            f"beta = {beta:g}: an epoch {min(times[0]):.3f} s, on two threads {min(times[1]):.3f} s, "
-            f"{gain(*times)}; two halves apart {gain(*yardstick)}; {EPOCHS} epochs {whole:.2f} s to {goal:.0f}"
+            f"beta = {beta:g}: an epoch {seconds[0].min():.3f} s, on two threads {seconds[1].min():.3f} s, "
+            f"{gain(*seconds[:2])}; two halves apart {gain(*yardstick)}; {EPOCHS} epochs {whole:.2f} s to {goal:.0f}"
         )
-        for n_threads in (1, 2):
-            solver = BlockDescent(n_threads=n_threads)
-            solver.update(task, solver.init_state(task, start.copy()))  # compiles
-            began = time.perf_counter()
-            state, epochs = solver.init_state(task, start.copy()), 1
-            while solver.update(task, state) > goal:
-                epochs += 1
-            seconds = time.perf_counter() - began
-            share = "" if theirs is None else f", {seconds / theirs:.3f} of myfm's time"
+        epochs = int(np.argmax(values[2] <= goal)) + 1
+        for n_threads, times in zip((1, 2), seconds[2:], strict=True):
+            needed, by_fastest = times[:epochs].sum(), epochs * times.min() / (EPOCHS * seconds[0].min())
+            share = "" if theirs is None else f", {needed / theirs:.3f} of myfm's time"
             print(
-                f"  block descent, {n_threads} thread(s): {epochs} epochs, {seconds:.2f} s, {seconds / whole:.2f} of "
-                f"coordinate descent's time on one{share}",
+                f"  block descent, {n_threads} thread(s): {epochs} epochs, {needed:.2f} s, {needed / whole:.2f} of "
+                f"coordinate descent's time on one (by the fastest epochs {by_fastest:.2f}){share}",
                 flush=True,
             )
 
