@@ -197,7 +197,7 @@ class Design:
         first[occurs], last[occurs] = rows[start[occurs]], rows[stop[occurs] - 1]
         behind, ahead = np.maximum.accumulate(last), np.minimum.accumulate(first[::-1])[::-1]
         cuts = np.flatnonzero(behind[:-1] < ahead[1:]) + 1
-        _, chosen = np.unique(ahead[cuts] // (BLOCK // 2), return_index=True)
+        _, chosen = np.unique(ahead[cuts] * (2 * _n_blocks(n)) // n, return_index=True)
         cuts = cuts[chosen]
         return np.concatenate(([0], ahead[cuts], [n])), np.concatenate(([0], cuts, [bounds[1]]))
 
@@ -211,6 +211,11 @@ class Design:
         indices = X.indices.view(np.uint32) if X.indices.dtype == np.int32 else X.indices
         indptr = X.indptr.view(np.uint32 if X.indptr.dtype == np.int32 else np.uint64)
         return Compressed(frozen(indptr, indptr.dtype), frozen(indices, np.uint32), data)
+
+
+def _n_blocks(n_rows: int) -> int:
+    """How many blocks of rows there are whose state fits into the processor's cache."""
+    return -(-n_rows // (PIECES * BLOCK)) * PIECES
 
 
 def _locality_order(X) -> np.ndarray | None:
@@ -227,8 +232,7 @@ def _locality_order(X) -> np.ndarray | None:
     first = np.where(counts > 0, X.indices[np.minimum(X.indptr[:-1], last)], 0)
     second = np.where(counts > 1, X.indices[np.minimum(X.indptr[:-1] + 1, last)], 0)
     rows_before = np.cumsum(np.bincount(first, minlength=d)) - 1
-    n_blocks = -(-len(first) // (PIECES * BLOCK)) * PIECES
-    key = (rows_before * n_blocks // len(first) * d)[first] + second
+    key = (rows_before * _n_blocks(len(first)) // len(first) * d)[first] + second
     if np.all(key[1:] >= key[:-1]):
         return None
     return np.lexsort((first, key)).astype(np.uint32)
