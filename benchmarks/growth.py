@@ -1,9 +1,11 @@
-"""Seconds and memory of an epoch against rows, bases and degree, up to 10^8 non-zeros, on a made-up log of clicks.
+"""Seconds and memory of an epoch against rows, non-zeros a row, bases and degree, up to 10^8 non-zeros, on a made-up
+log of clicks.
 
 python benchmarks/growth.py [OUT.csv] [PICTURE.png]
 
 A row has one feature of each of ten one-hot fields: two large ones (a hundredth of the rows each, as users and items),
-the others of 10 to 10,000 values. Each point is a process of its own, so that peak memory can be told.
+the others of 10 to 10,000 values; more fields are more of the same. Each point is a process of its own, so that peak
+memory can be told.
 """
 
 import csv
@@ -18,9 +20,10 @@ import numpy as np
 SIZES = [10**4, 10**5, 10**6, 10**7]  # rows; ten times as many non-zeros
 ROUNDS, SMALL = 4, 10**5  # small points are measured in so many rounds, of which the fastest counts
 POINTS = (
-    [("rows", n, 4, 2) for n in SIZES]
-    + [("bases", 10**5, k, 2) for k in (2, 4, 8, 16, 32, 64)]
-    + [("degree", 10**5, 4, m) for m in (2, 3, 4, 5, 6)]
+    [("rows", n, 4, 2, 10) for n in SIZES]
+    + [("fields", 10**5, 4, 2, fields) for fields in (5, 10, 20, 40)]
+    + [("bases", 10**5, k, 2, 10) for k in (2, 4, 8, 16, 32, 64)]
+    + [("degree", 10**5, 4, m, 10) for m in (2, 3, 4, 5, 6)]
 )
 
 
@@ -30,7 +33,7 @@ def clicks(n: int, fields: int = 10):
 
     rng = np.random.default_rng(0)
     sizes = [max(n // 100, 10), max(n // 100, 10), 10_000, 1_000, 1_000, 100, 100, 10, 10, 10]
-    sizes = sizes[:fields]
+    sizes = (sizes * -(-fields // len(sizes)))[:fields]
     starts = np.concatenate(([0], np.cumsum(sizes)))
     indices = np.empty((n, len(sizes)), dtype=np.int32)
     for field, size in enumerate(sizes):
@@ -47,7 +50,7 @@ def memory(name: str) -> float:
     raise LookupError(name)
 
 
-def measure(n: int, k: int, degree: int) -> dict:
+def measure(n: int, k: int, degree: int, fields: int) -> dict:
     import warnings
 
     from solvers import Clock
@@ -57,10 +60,10 @@ def measure(n: int, k: int, degree: int) -> dict:
     warnings.simplefilter("ignore")
     options = {"n_components": k, "degree": degree, "fit_lower": None, "solver": "cd", "tol": 0, "random_state": 0}
     rows = min(n, 4000)  # enough for the same loops
-    FactorizationMachineRegressor(max_iter=1, **options).fit(clicks(rows), np.arange(float(rows)))  # compiles
+    FactorizationMachineRegressor(max_iter=1, **options).fit(clicks(rows, fields), np.arange(float(rows)))  # compiles
     Path("/proc/self/clear_refs").write_text("5")  # forget the most so far: the compiler's
     before = memory("VmRSS")
-    X = clicks(n)
+    X = clicks(n, fields)
     y = np.random.default_rng(1).standard_normal(n)
     began = time.perf_counter()
     model = FactorizationMachineRegressor(max_iter=4 if n > 10**6 else 20, **options)
@@ -71,7 +74,7 @@ def measure(n: int, k: int, degree: int) -> dict:
     in_csc = X.nnz * 12 + X.shape[1] * 4
     parameters = model.components_.nbytes + model.coef_.nbytes
     return {
-        "rows": n, "nonzeros": X.nnz, "bases": k, "degree": degree, "epoch": float(epochs.min()),
+        "rows": n, "nonzeros": X.nnz, "fields": fields, "bases": k, "degree": degree, "epoch": float(epochs.min()),
         "fit": time.perf_counter() - began, "memory": (memory("VmHWM") - before - parameters) / in_csc,
         "bandwidth": bandwidth(),
     }  # fmt: skip
@@ -97,12 +100,12 @@ def floor(point: dict) -> float:
 def picture(rows: list[dict], path: str) -> None:
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 4, figsize=(14, 3.6), constrained_layout=True)
-    for axis, (name, label) in zip(
-        axes,
-        (("rows", "non-zeros"), ("bases", "bases, linear weights as one more"), ("degree", "degree m")),
-        strict=False,
-    ):
+    labels = {
+        "rows": "non-zeros, ten a row", "fields": "non-zeros a row", "bases": "bases, linear weights as one more",
+        "degree": "degree m",
+    }  # fmt: skip
+    figure, axes = plt.subplots(1, 5, figsize=(17, 3.6), constrained_layout=True)
+    for axis, (name, label) in zip(axes, labels.items(), strict=False):
         points = [r for r in rows if r["axis"] == name]
         x = np.array([r["nonzeros" if name == "rows" else name] for r in points], dtype=float) + (name == "bases")
         t = np.array([r["epoch"] for r in points])
@@ -117,9 +120,9 @@ def picture(rows: list[dict], path: str) -> None:
             axis.xaxis.minorticks_off()
         axis.legend(frameon=False, fontsize=8)
     points = [r for r in rows if r["axis"] == "rows"]
-    axes[3].semilogx([r["nonzeros"] for r in points], [r["memory"] for r in points], "o-", color="#0072B2")
-    axes[3].axhline(2.5, ls=":", color="grey")
-    axes[3].set(xlabel="non-zeros", ylabel="peak memory / X in CSC", ylim=(0, None))
+    axes[4].semilogx([r["nonzeros"] for r in points], [r["memory"] for r in points], "o-", color="#0072B2")
+    axes[4].axhline(2.5, ls=":", color="grey")
+    axes[4].set(xlabel="non-zeros, ten a row", ylabel="peak memory / X in CSC", ylim=(0, None))
     figure.savefig(path, dpi=120)
 
 
