@@ -22,18 +22,21 @@ CASES = [
 ]
 
 
-def make_problem(X, y, kernel, method, degree, lower, *, loss="squared", weight=None, beta=0.3):
-    model = build_model(kernel, method, degree, 3, lower, True, True)
+def make_problem(X, y, kernel, method, degree, lower, *, k=3, loss="squared", weight=None, beta=0.3):
+    model = build_model(kernel, method, degree, k, lower, True, True)
     problem = Problem.with_target(Design(X, sort_rows=True), model, as_loss(loss), y, weight, 0.5, beta)
     return problem, initial_parameters(problem, np.random.RandomState(0), 0.5)
 
 
-@pytest.mark.parametrize(("kernel", "method", "degree", "lower"), CASES)
-def test_a_block_is_minimised(small, kernel, method, degree, lower):
+@pytest.mark.parametrize(
+    ("kernel", "method", "degree", "lower", "k"),
+    [*((*case, 3) for case in CASES), *((*CASES[2], k) for k in (1, 7, 8, 9))],  # whole vectors, and what is left over
+)
+def test_a_block_is_minimised(small, kernel, method, degree, lower, k):
     """After a plain step, the objective's gradient by the unknowns of the last feature is zero."""
     X, y = small
     weight = np.random.RandomState(2).uniform(0.1, 2, len(y))
-    problem, p = make_problem(X, y, kernel, method, degree, lower, weight=weight)
+    problem, p = make_problem(X, y, kernel, method, degree, lower, k=k, weight=weight)
     group, P, lams = problem.model.groups[0], p.factors[0], p.lambdas[0]
     f, columns, rows = problem.predict(p), tuple(problem.design.columns), tuple(problem.design.rows)
     T = bases_last(P, np.float64)
