@@ -87,6 +87,26 @@ def test_shares_are_all_columns_once_and_about_equal(rng, n):
         assert max(loads) - min(loads) <= 2 * sizes.max()
 
 
+@given(st.integers(0, 2**31 - 1), st.integers(1, 60), st.integers(1, 30), st.floats(0.0, 0.5), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_rows_are_sorted_by_block_and_second_feature(seed, n, d, density, binary):
+    X = sp.random(n, d, density=density, format="csr", random_state=np.random.RandomState(seed))
+    X.data[:] = 1.0 if binary else X.data
+    padded = [[*X.indices[lo:hi], 0, 0] for lo, hi in itertools.pairwise(X.indptr)]  # 0 for what a row lacks
+    first, second = (np.array([row[place] for row in padded]) for place in (0, 1))
+    last_of = np.array([np.sum(first <= j) - 1 for j in range(d)])  # the last row of each first feature
+    block = np.array([last_of[j] * design._n_blocks(n) // n for j in first])
+    expected = np.lexsort((first, second, block))  # the first key last
+    view = Design(X, sort_rows=True)
+    order = np.arange(n) if view.order is None else view.order
+    if X.nnz > 0 and (binary or X.nnz <= design.SHORT * n):
+        assert_array_equal(order, expected)
+    indptr, indices, data = view.rows
+    by_row = sp.csr_matrix((np.ones(X.nnz) if data is None else data, indices, indptr), (n, d))
+    assert_array_equal(by_row.toarray(), X.toarray()[order])
+    assert_array_equal(view.columns.indptr, np.append(0, np.cumsum((X != 0).sum(axis=0))))
+
+
 @pytest.mark.usefixtures("threads_pay")
 def test_features_of_a_piece_occur_in_it_alone(rng, monkeypatch):
     monkeypatch.setattr(design, "BLOCK", 64)

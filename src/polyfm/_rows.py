@@ -91,9 +91,15 @@ def slope_and_bend(loss, y, weight, f, K):
 
 
 @loop
-def slopes(loss, y, f):
-    """l'(y_i, f_i)."""
-    out = np.empty(f.shape[0])
-    for i in range(f.shape[0]):
-        out[i] = loss.derivative(np.float64(at(y, i, 0.0)), f[i])
-    return out
+def slopes_at(loss, y, weight, constant):
+    """The sums of w_i, of w_i l'(y_i, constant), and of w_i l'(y_i, constant)^2."""
+    total = 0.0
+    slope = 0.0
+    squares = 0.0
+    for i in range(y.shape[0]):
+        w = np.float64(at(weight, i, 1.0))
+        derivative = loss.derivative(np.float64(y[i]), constant)
+        total += w
+        slope += w * derivative
+        squares += w * derivative * derivative
+    return total, slope, squares

@@ -101,8 +101,7 @@ class Design:
             if sort_rows and (X.nnz <= SHORT * X.shape[0] or (self._binary and X.shape[0] < STREAMS)):
                 X = X.tocsr()
                 self.order = _locality_order(X)
-                X = X if self.order is None else X[self.order]
-                X.data = _ones(X.nnz) if self._binary else X.data
+                X = X if self.order is None else self._in_order(X)
         if shuffle_rows is not None:
             self.order = np.random.RandomState(shuffle_rows).permutation(X.shape[0])
             X = X.tocsr()[self.order] if self.is_sparse else X[self.order]
@@ -201,6 +200,14 @@ class Design:
         cuts = cuts[chosen]
         return np.concatenate(([0], ahead[cuts], [n])), np.concatenate(([0], cuts, [bounds[1]]))
 
+    def _in_order(self, X):
+        """The rows of X in our order, without the copies that indexing makes on its way."""
+        data, new_data = (None, None) if self._binary else (frozen(X.data, X.dtype), np.empty(X.nnz, X.dtype))
+        indptr, indices = np.empty_like(X.indptr), np.empty(X.nnz, X.indices.dtype)
+        old = frozen(X.indptr, X.indptr.dtype), frozen(X.indices, X.indices.dtype), data
+        _columns.take_rows(*old, self.order, indptr, indices, new_data)
+        return type(X)((_ones(X.nnz) if new_data is None else new_data, indices, indptr), shape=X.shape)
+
     @property
     def ones(self) -> Compressed:
         """A dummy feature: one column of ones, of no memory."""
@@ -225,14 +232,10 @@ def _locality_order(X) -> np.ndarray | None:
     Sorted by the first feature alone, the rows of one value of the second would be scattered all over memory. So rows
     are sorted by blocks of first features that fit into the processor's cache, and within a block by the second.
     """
-    d = X.shape[1]
-    if X.nnz == 0 or d >= 2**31:
+    n, d = X.shape
+    if X.nnz == 0:
         return None
-    counts, last = np.diff(X.indptr), X.nnz - 1
-    first = np.where(counts > 0, X.indices[np.minimum(X.indptr[:-1], last)], 0)
-    second = np.where(counts > 1, X.indices[np.minimum(X.indptr[:-1] + 1, last)], 0)
-    rows_before = np.cumsum(np.bincount(first, minlength=d)) - 1
-    key = (rows_before * _n_blocks(len(first)) // len(first) * d)[first] + second
-    if np.all(key[1:] >= key[:-1]):
-        return None
-    return np.lexsort((first, key)).astype(np.uint32)
+    order = _columns.locality_order(
+        frozen(X.indptr, X.indptr.dtype), frozen(X.indices, X.indices.dtype), d, _n_blocks(n)
+    )
+    return None if np.all(order[1:] > order[:-1]) else order

@@ -1,22 +1,24 @@
 """Where training starts: the best constant, and random factors at a scale that the data set."""
 
+import math
+
 import numpy as np
 from scipy.optimize import brentq
 
 from polyfm import _rows
+from polyfm.losses import Squared
 from polyfm.model import Parameters, add_expansion
 from polyfm.problem import Problem
 
 
 def best_constant(problem: Problem) -> float:
     """argmin over c of sum_i w_i l(y_i, c): a convex problem in one number."""
-    # With the squared loss the problem is posed in residuals, which starts at -y instead of 0.
-    start = np.zeros(problem.y.shape) if problem.offset is None else -problem.offset.astype(np.float64)
 
     def slope(c: float) -> float:
-        return _rows.slope_and_bend(problem.loss, problem.target, problem.weight, start + c, None)[0]
+        return _rows.slopes_at(problem.loss, problem.y, problem.weight, c)[1]
 
-    at_zero, bend = _rows.slope_and_bend(problem.loss, problem.target, problem.weight, start, None)
+    weight, at_zero, _ = _rows.slopes_at(problem.loss, problem.y, problem.weight, 0.0)
+    bend = weight * problem.loss.curvature
     if at_zero == 0 or bend == 0:
         return 0.0
     step = -at_zero / bend  # exact for the squared loss, too short for the others
@@ -66,18 +68,18 @@ def null_scale(problem: Problem, constant: float | None = None) -> float:
     that of the steps which they ask for. It is the size of what is left to learn."""
     if constant is None:
         constant = best_constant(problem) if problem.model.fit_intercept else 0.0
-    f = np.full(problem.y.shape, constant) - (0.0 if problem.offset is None else problem.offset)
-    slopes = _rows.slopes(problem.loss, problem.target, f) / problem.loss.curvature
+    weight, _, squares = _rows.slopes_at(problem.loss, problem.y, problem.weight, constant)
     # A constant that fits all leaves nothing to learn; start near zero rather than on the saddle at zero itself.
-    return float(np.sqrt(np.average(np.square(slopes), weights=problem.weight))) or 1e-6 * max(abs(constant), 1.0)
+    return math.sqrt(squares / weight) / problem.loss.curvature or 1e-6 * max(abs(constant), 1.0)
 
 
 def _scale(problem: Problem, group, P, lams, target: float) -> float:
     """c such that the expansion with the factors c P has the root mean square `target`."""
     f = np.zeros(problem.design.shape[0], dtype=problem.design.dtype)
     add_expansion(group, P, lams, problem.design, f)
-    rms = float(np.sqrt(np.average(np.square(f, dtype=np.float64), weights=problem.weight)))
-    if not np.isfinite(rms):
+    n_samples = len(f) if problem.weight is None else float(np.sum(problem.weight, dtype=np.float64))
+    rms = math.sqrt(2 * _rows.total_loss(Squared(), None, problem.weight, f) / n_samples)
+    if not math.isfinite(rms):
         raise ValueError(
             f"Products of {group.degree} features overflow {problem.design.dtype}. Scale the features first, for "
             "instance with sklearn.preprocessing.StandardScaler or MaxAbsScaler."
