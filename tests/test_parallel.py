@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from polyfm import FactorizationMachineRegressor, _columns, design
+from polyfm import FactorizationMachineRegressor, _arrange, design
 from polyfm.design import Design
 from polyfm.initial import initial_parameters
 from polyfm.losses import as_loss
@@ -48,7 +48,7 @@ def way(request, monkeypatch):
 @settings(max_examples=60, deadline=None)
 def test_columns_of_one_colour_share_no_row(seed, n, d, density):
     X = sp.random(n, d, density=density, format="csc", random_state=np.random.RandomState(seed))
-    colours = _columns.colour(*Design(X).columns[:2], n)
+    colours = _arrange.colour(*Design(X).columns[:2], n)
     present = X.toarray() != 0
     for c in np.unique(colours[colours < design.N_COLOURS]):
         assert present[:, colours == c].sum(axis=1).max(initial=0) <= 1

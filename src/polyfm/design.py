@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from polyfm import _columns
+from polyfm import _arrange
 
 N_COLOURS = 64
 SHORT = 4  # non-zeros a row: longer rows have no order that suits all their features, and a sorted copy takes memory
@@ -131,7 +131,7 @@ class Design:
         indptr, rows, _ = self.columns
         if rows is None or len(rows) < WORTH_A_THREAD:
             return None
-        colours = _columns.colour(indptr, rows, self.shape[0])
+        colours = _arrange.colour(indptr, rows, self.shape[0])
         sizes = np.diff(indptr.astype(np.int64))
         n_apart = int(colours.max()) + 1 if colours.max() < N_COLOURS else N_COLOURS
         nonzeros = np.bincount(colours, weights=sizes, minlength=N_COLOURS + 1)
@@ -160,7 +160,7 @@ class Design:
             return None
         features = np.full((n_groups, n), d, dtype=np.uint32)
         values = None if data is None else np.zeros((n_groups, n), dtype=self.dtype)
-        _columns.arrange(indptr, rows, data, order, bounds, features, values)
+        _arrange.fields_of(indptr, rows, data, order, bounds, features, values)
         del self.columns  # fields take their place; whoever needs both computes them anew
         return Fields(features, values)
 
@@ -205,7 +205,7 @@ class Design:
         data, new_data = (None, None) if self._binary else (frozen(X.data, X.dtype), np.empty(X.nnz, X.dtype))
         indptr, indices = np.empty_like(X.indptr), np.empty(X.nnz, X.indices.dtype)
         old = frozen(X.indptr, X.indptr.dtype), frozen(X.indices, X.indices.dtype), data
-        _columns.take_rows(*old, self.order, indptr, indices, new_data)
+        _arrange.take_rows(*old, self.order, indptr, indices, new_data)
         return type(X)((_ones(X.nnz) if new_data is None else new_data, indices, indptr), shape=X.shape)
 
     @property
@@ -235,7 +235,7 @@ def _locality_order(X) -> np.ndarray | None:
     n, d = X.shape
     if X.nnz == 0:
         return None
-    order = _columns.locality_order(
+    order = _arrange.locality_order(
         frozen(X.indptr, X.indptr.dtype), frozen(X.indices, X.indices.dtype), d, _n_blocks(n)
     )
     return None if np.all(order[1:] > order[:-1]) else order
