@@ -113,12 +113,12 @@ def picture(rows: list[dict], path: str) -> None:
         axis.loglog(x, t, "o-", color="#0072B2", label=f"an epoch (slope {slope:.2f})")
         axis.loglog(x, t[-1] * x / x[-1], ":", color="grey", label="slope 1")
         if name == "rows":
-            axis.loglog(x, [floor(r) for r in points], "--", color="#D55E00", label="memory at the speed of a copy")
+            axis.loglog(x, [floor(r) for r in points], "--", color="#D55E00", label="at the speed of a copy")
         axis.set(xlabel=label, ylabel="seconds")
         if name != "rows":
             axis.set_xticks(x, [f"{value:.0f}" for value in x])
             axis.xaxis.minorticks_off()
-        axis.legend(frameon=False, fontsize=8)
+        axis.legend(frameon=False, fontsize=8, loc="upper left")
     points = [r for r in rows if r["axis"] == "rows"]
     axes[4].semilogx([r["nonzeros"] for r in points], [r["memory"] for r in points], "o-", color="#0072B2")
     axes[4].axhline(2.5, ls=":", color="grey")
