@@ -103,8 +103,8 @@ class Design:
                 self.order = _locality_order(X)
                 X = X if self.order is None else self._in_order(X)
         if shuffle_rows is not None:
-            self.order = np.random.RandomState(shuffle_rows).permutation(X.shape[0])
-            X = X.tocsr()[self.order] if self.is_sparse else X[self.order]
+            self.order = np.random.RandomState(shuffle_rows).permutation(X.shape[0]).astype(np.uint32)
+            X = self._in_order(X.tocsr()) if self.is_sparse else X[self.order]
         self._X = X
 
     @cached_property
