@@ -15,10 +15,10 @@ import numpy as np
 import solvers
 from numba.extending import overload
 
-from polyfm import _stochastic
-from polyfm.initial import initial_parameters
+from polyfm.loops import stochastic as _stochastic
 from polyfm.solvers import SGD
 from polyfm.solvers.sgd import STEP, tiled_permutation
+from polyfm.training.initial import initial_parameters
 
 warnings.simplefilter("ignore")
 STEPS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)

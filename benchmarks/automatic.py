@@ -14,8 +14,8 @@ import numpy as np
 from growth import clicks
 from solvers import problem
 
-from polyfm.initial import initial_parameters
 from polyfm.solvers import BlockDescent, CoordinateDescent, automatic
+from polyfm.training.initial import initial_parameters
 
 
 def made_up(n: int, fields: int):

@@ -14,12 +14,12 @@ import data
 import numpy as np
 
 from polyfm import FactorizationMachineRegressor
-from polyfm.design import Design
-from polyfm.initial import initial_parameters
+from polyfm.core.design import Design
+from polyfm.core.model import build_model
+from polyfm.core.problem import Problem
 from polyfm.losses import as_loss
-from polyfm.model import build_model
-from polyfm.problem import Problem
 from polyfm.solvers import CoordinateDescent
+from polyfm.training.initial import initial_parameters
 
 warnings.simplefilter("ignore")
 

@@ -10,8 +10,8 @@ import numpy as np
 from growth import clicks
 from solvers import problem
 
-from polyfm.initial import initial_parameters
 from polyfm.solvers import make_solver
+from polyfm.training.initial import initial_parameters
 
 EPOCHS = 5  # the least of their times counts
 DENSE = {

@@ -13,13 +13,13 @@ import time
 import data
 import numpy as np
 
-from polyfm.design import Design
-from polyfm.initial import initial_parameters
+from polyfm.core.design import Design
+from polyfm.core.model import build_model
+from polyfm.core.problem import Problem
 from polyfm.losses import as_loss
-from polyfm.model import build_model
-from polyfm.problem import Problem
 from polyfm.solvers import LBFGS, CoordinateDescent, run
 from polyfm.solvers.gauss_newton import GaussNewton
+from polyfm.training.initial import initial_parameters
 
 PN3 = {"kernel": "homogeneous", "method": "lifted", "degree": 3, "lower": "augment", "linear": False}
 FM2 = {"kernel": "anova", "method": "direct", "degree": 2, "lower": "explicit", "linear": True}

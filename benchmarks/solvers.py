@@ -12,13 +12,13 @@ import numpy as np
 from sklearn.model_selection import GridSearchCV, KFold
 
 import polyfm
-from polyfm.design import Design
-from polyfm.initial import initial_parameters
+from polyfm.core.design import Design
+from polyfm.core.model import build_model
+from polyfm.core.problem import Problem
 from polyfm.losses import as_loss
-from polyfm.model import build_model
-from polyfm.problem import Problem
 from polyfm.solvers import SGD, SOLVERS, make_solver, run
 from polyfm.solvers.sgd import tiled_permutation
+from polyfm.training.initial import initial_parameters
 
 warnings.simplefilter("ignore")
 SETS = {

@@ -12,9 +12,9 @@ import data
 import numpy as np
 from solvers import problem
 
-from polyfm.initial import initial_parameters
+from polyfm.core.threads import Team
 from polyfm.solvers import BlockDescent, CoordinateDescent
-from polyfm.threads import Team
+from polyfm.training.initial import initial_parameters
 
 EPOCHS = 30
 

@@ -5,13 +5,15 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from polyfm import FactorizationMachineRegressor, _blocks, design
-from polyfm.design import Design
-from polyfm.initial import initial_parameters
+from polyfm import FactorizationMachineRegressor
+from polyfm.core import design
+from polyfm.core.design import Design
+from polyfm.core.model import bases_last, build_model, weights
+from polyfm.core.problem import Problem
+from polyfm.loops import blocks as _blocks
 from polyfm.losses import as_loss
-from polyfm.model import bases_last, build_model, weights
-from polyfm.problem import Problem
 from polyfm.solvers import BlockDescent, CoordinateDescent, run
+from polyfm.training.initial import initial_parameters
 
 CASES = [
     ("anova", "direct", 2, "explicit"),

@@ -6,14 +6,14 @@ import reference
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from polyfm import _columns
-from polyfm.design import Design
-from polyfm.initial import initial_parameters
+from polyfm.core.design import Design
+from polyfm.core.model import Group, Parameters, build_model, expand
+from polyfm.core.problem import Problem
+from polyfm.core.threads import meeting_of
+from polyfm.loops import columns as _columns
 from polyfm.losses import as_loss
-from polyfm.model import Group, Parameters, build_model, expand
-from polyfm.problem import Problem
 from polyfm.solvers import CoordinateDescent, run
-from polyfm.threads import meeting_of
+from polyfm.training.initial import initial_parameters
 
 FORMS = [("anova", "direct"), ("anova", "lifted"), ("homogeneous", "lifted")]
 VALUES = {

@@ -17,7 +17,8 @@ from numpy.testing import assert_array_equal
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from polyfm.datafiles import DataFileError, iter_svmlight, iter_table, read_svmlight, read_table
-from polyfm.io import files, svmlight, tables
+from polyfm.files import atomic as files
+from polyfm.files import svmlight, tables
 
 COMPRESS = {"plain": bytes, "gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}
 

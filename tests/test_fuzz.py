@@ -269,7 +269,7 @@ def test_damaged_compressed_files_are_read_or_named(home, module):
 
 def test_bombs_are_streamed_in_bounded_memory(home, monkeypatch):
     """A kB or two of gzip can hold MBs: one endless line, or as many short rows."""
-    monkeypatch.setattr("polyfm.io.svmlight.LONGEST_LINE", 2**20)
+    monkeypatch.setattr("polyfm.files.svmlight.LONGEST_LINE", 2**20)
     path = home / "bomb"
     path.write_bytes(gzip.compress(b"1 " + b" " * 2**24))
     tracemalloc.start()

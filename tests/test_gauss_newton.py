@@ -5,16 +5,16 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from polyfm.design import Design
-from polyfm.initial import initial_parameters
+from polyfm.core.design import Design
+from polyfm.core.model import Parameters, build_model
+from polyfm.core.problem import Problem
 from polyfm.losses import as_loss
-from polyfm.model import Parameters, build_model
-from polyfm.problem import Problem
-from polyfm.solvers import CoordinateDescent, objectives, run
-from polyfm.solvers.gauss_newton import GaussNewton
+from polyfm.solvers import CoordinateDescent, run
+from polyfm.solvers.gauss_newton import GaussNewton, objectives
+from polyfm.solvers.gauss_newton.objectives import Reduced, Rows, monomials_of
+from polyfm.solvers.gauss_newton.quadratic import LowRank, Products
 from polyfm.solvers.lbfgs import LBFGS
-from polyfm.solvers.objectives import Reduced, Rows, monomials_of
-from polyfm.solvers.quadratic import LowRank, Products
+from polyfm.training.initial import initial_parameters
 
 FORMS = [("anova", "direct"), ("anova", "lifted"), ("homogeneous", "direct"), ("homogeneous", "lifted")]
 

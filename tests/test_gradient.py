@@ -5,10 +5,10 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from polyfm.design import Design
+from polyfm.core.design import Design
+from polyfm.core.model import Parameters, build_model
+from polyfm.core.problem import Problem
 from polyfm.losses import as_loss
-from polyfm.model import Parameters, build_model
-from polyfm.problem import Problem
 
 FORMS = [("anova", "direct"), ("anova", "lifted"), ("homogeneous", "direct"), ("homogeneous", "lifted")]
 

@@ -23,9 +23,9 @@ from polyfm import (
     PolynomialNetworkClassifier,
     PolynomialNetworkRegressor,
 )
-from polyfm._polynomial import Terms
-from polyfm._strongest import _Search, strongest
 from polyfm.interpretation import explain, interactions
+from polyfm.reading.polynomial import Terms
+from polyfm.reading.strongest import _Search, strongest
 
 pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -233,7 +233,7 @@ def searches(draw):
 def tiny_blocks(monkeypatch):
     """Small problems go through several blocks, as large ones do."""
     for name, size in [("ROWS", 4), ("COLUMNS", 7), ("LEADS", 3)]:
-        monkeypatch.setattr(f"polyfm._strongest.{name}", size)
+        monkeypatch.setattr(f"polyfm.reading.strongest.{name}", size)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 import polyfm
-from polyfm._jit import at, source_stamp
+from polyfm.loops.jit import at, source_stamp
 
 PACKAGE = Path(polyfm.__file__).parent
-VALUE = "from polyfm._rows import total_loss; from polyfm.losses import Squared; import numpy as np; "
+VALUE = "from polyfm.loops.rows import total_loss; from polyfm.losses import Squared; import numpy as np; "
 PRINT = "print(total_loss(Squared(), None, None, np.array([2.0])))"
 
 
@@ -55,7 +55,7 @@ def test_works_without_numbas_cache_hooks(tmp_path):
 def test_users_losses_stay_out_of_the_cache(tmp_path):
     home = copied_package(tmp_path)
     code = """
-from polyfm._rows import total_loss
+from polyfm.loops.rows import total_loss
 from polyfm.losses import as_loss
 import numpy as np
 class Mine:

@@ -5,9 +5,9 @@ import pytest
 from numba.core.errors import TypingError
 from numpy.testing import assert_allclose
 
-from polyfm._blocks import DEPTH, add_products
-from polyfm._jit import LANES, loop
-from polyfm._lanes import lanes, total
+from polyfm.loops.blocks import DEPTH, add_products
+from polyfm.loops.jit import LANES, loop
+from polyfm.loops.lanes import lanes, total
 
 
 @loop

@@ -31,7 +31,7 @@ from polyfm import (
     PolynomialNetworkClassifier,
     PolynomialNetworkRegressor,
 )
-from polyfm.io import container
+from polyfm.files import container
 from polyfm.losses import Logistic
 from polyfm.modelfile import ModelFileError, load_model, model_info, save_model
 from polyfm.tabular import TableEncoder
@@ -348,7 +348,7 @@ def old(tmp_path):
 
 def test_failure_while_writing_leaves_the_old_file(old, monkeypatch):
     before = old.read_bytes()
-    for broken in ("os.fsync", "os.replace", "polyfm.io.container._add"):
+    for broken in ("os.fsync", "os.replace", "polyfm.files.container._add"):
         with monkeypatch.context() as patch:
             patch.setattr(broken, lambda *args: (_ for _ in ()).throw(OSError(28, "No space left on device")))
             with pytest.raises(ModelFileError, match="No space left.*Nothing was changed"):

@@ -9,13 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from polyfm import FactorizationMachineRegressor, _arrange, design
-from polyfm.design import Design
-from polyfm.initial import initial_parameters
+from polyfm import FactorizationMachineRegressor
+from polyfm.core import design
+from polyfm.core.design import Design
+from polyfm.core.model import build_model
+from polyfm.core.problem import Problem
+from polyfm.loops import arrange as _arrange
 from polyfm.losses import as_loss
-from polyfm.model import build_model
-from polyfm.problem import Problem
 from polyfm.solvers import CoordinateDescent, run
+from polyfm.training.initial import initial_parameters
 
 
 def one_hot(rng, n: int, sizes, shuffled: bool):

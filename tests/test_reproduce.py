@@ -14,10 +14,10 @@ pytest.importorskip("click")
 from click.testing import CliRunner
 
 from polyfm.cli.main import cli
+from polyfm.core.design import Design
+from polyfm.core.problem import Problem
 from polyfm.datasets import Split
-from polyfm.design import Design
 from polyfm.losses import Squared
-from polyfm.problem import Problem
 from polyfm.reproduce import COMMANDS, Experiment, figure2, run, search
 from polyfm.reproduce.data import read, scaled, stand_in
 from polyfm.reproduce.experiment import versions

@@ -13,11 +13,11 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_diabetes
 
 from polyfm import FactorizationMachineRegressor, PolynomialNetworkRegressor
-from polyfm.design import Design
+from polyfm.core.design import Design
+from polyfm.core.model import Group, Parameters, build_model, expand
+from polyfm.core.problem import Problem
 from polyfm.kernels import anova_kernel, homogeneous_kernel
 from polyfm.losses import as_loss
-from polyfm.model import Group, Parameters, build_model, expand
-from polyfm.problem import Problem
 from polyfm.solvers import CoordinateDescent
 
 D = 5

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from polyfm._jit import loop
-from polyfm.threads import Team, in_order
+from polyfm.core.threads import Team, in_order
+from polyfm.loops.jit import loop
 
 
 @loop

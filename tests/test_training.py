@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from polyfm import FactorizationMachineClassifier, FactorizationMachineRegressor, PolynomialNetworkRegressor
-from polyfm.training import Checkpoint
+from polyfm.training.hooks import Checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 FIXED = {"random_state": 0, "tol": 0}
@@ -133,7 +133,7 @@ def test_checkpoint_of_something_else_is_refused(small, tmp_path):
     other = clone(model).set_params(max_iter=3, checkpoint_interval=1)
     kept = tmp_path / "kept"
 
-    import polyfm.training as training
+    import polyfm.training.hooks as training
 
     original = training.write_checkpoint
     try:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from polyfm.model import Parameters
+from polyfm.core.model import Parameters
 
 
 def untrained(estimator, n_features=5, classes=None, dtype=np.float64, seed=0):

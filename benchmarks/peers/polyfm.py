@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import polyfm
 from peers.base import Adapter, Dataset, Trace, penalties
-from polyfm.design import Design
+from polyfm.core.design import Design
 from polyfm.solvers import SOLVERS
 
 

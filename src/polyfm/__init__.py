@@ -4,14 +4,12 @@ from polyfm import display, kernels, losses
 from polyfm.conversion import direct_to_lifted, lifted_to_direct
 from polyfm.estimators import (
     FactorizationMachineClassifier,
-    FactorizationMachineRegressor,
-    PolynomialNetworkClassifier,
-    PolynomialNetworkRegressor,
-)
-from polyfm.estimators_cv import (
     FactorizationMachineClassifierCV,
+    FactorizationMachineRegressor,
     FactorizationMachineRegressorCV,
+    PolynomialNetworkClassifier,
     PolynomialNetworkClassifierCV,
+    PolynomialNetworkRegressor,
     PolynomialNetworkRegressorCV,
 )
 from polyfm.interpretation import explain, interactions

@@ -5,7 +5,7 @@ import sys
 
 def main() -> None:
     if len(sys.argv) == 1:
-        from polyfm import demo
+        from polyfm.cli import demo
 
         demo.main()
         return

@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from polyfm.model import Model, Parameters
+from polyfm.core.model import Model, Parameters
 
 SAME_DIRECTION = 12  # decimals to which two unit vectors must agree to be one basis
 NEGLIGIBLE = 1e-14  # a weight this small a part of the largest is rounding

@@ -16,8 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
-from polyfm._polynomial import Polynomial
-from polyfm._strongest import BUDGET, strongest, warn_of_missing
+from polyfm.reading.polynomial import Polynomial
+from polyfm.reading.strongest import BUDGET, strongest, warn_of_missing
 
 
 def interactions(estimator, *, degree=None, top=20, feature_names=None, scale=None, target=None, budget=BUDGET):

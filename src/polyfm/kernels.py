@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 from sklearn.utils.extmath import safe_sparse_dot
 
-from polyfm.design import Design
-from polyfm.model import Group, expand
+from polyfm.core.design import Design
+from polyfm.core.model import Group, expand
 
 
 def _checked(X, P, degree):

@@ -17,10 +17,10 @@ from typing import IO
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from polyfm.core.model import Parameters
 from polyfm.estimators import FactorizationMachineClassifier, FactorizationMachineRegressor
-from polyfm.io.files import ModelFileError, Path, reading, shown, writing
-from polyfm.io.fitted import chosen
-from polyfm.model import Parameters
+from polyfm.files.atomic import ModelFileError, Path, reading, shown, writing
+from polyfm.files.fitted import chosen
 
 __all__ = ["export_libfm", "import_libfm"]
 

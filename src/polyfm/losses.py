@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from polyfm._jit import compiled
+from polyfm.loops.jit import compiled
 
 
 class Loss(Protocol):

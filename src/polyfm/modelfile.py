@@ -4,10 +4,10 @@ import math
 import os
 from typing import Any
 
-from polyfm.io import container
-from polyfm.io.files import ModelFileError, Path, shown
-from polyfm.io.records import ESTIMATORS, from_record, to_record
-from polyfm.io.values import Reader, UnstorableError, Writer
+from polyfm.files import container
+from polyfm.files.atomic import ModelFileError, Path, shown
+from polyfm.files.records import ESTIMATORS, from_record, to_record
+from polyfm.files.values import Reader, UnstorableError, Writer
 
 __all__ = ["ModelFileError", "load_model", "model_info", "save_model"]
 

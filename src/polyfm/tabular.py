@@ -10,8 +10,8 @@ from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from polyfm._sklearn import fit_context
-from polyfm.io.tables import required
+from polyfm.estimators._sklearn import fit_context
+from polyfm.files.tables import required
 
 __all__ = ["TableEncoder"]
 

@@ -22,7 +22,7 @@ from polyfm.modelfile import load_model
 @plainly
 def predict(model, data, out, proba, target, format_, text, zero_based):
     """Predict with a saved MODEL for every row of DATA, in bounded memory."""
-    from polyfm.io.files import writing
+    from polyfm.files.atomic import writing
 
     fitted = load_model(model)
     source = make_source(data, target, format_, text, zero_based)

@@ -18,8 +18,8 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.model_selection import train_test_split
 
 from polyfm.datasets._published import File, data_home, published
-from polyfm.io.files import DataFileError, reading_data
-from polyfm.io.svmlight import read_svmlight
+from polyfm.files.atomic import DataFileError, reading_data
+from polyfm.files.svmlight import read_svmlight
 
 Home = str | os.PathLike[str] | None
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from polyfm.io.files import DataFileError, writing
+from polyfm.files.atomic import DataFileError, writing
 
 SUFFIXES = ("", ".gz", ".bz2", ".xz")
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"

@@ -24,7 +24,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 import polyfm
-from polyfm.io.files import DataFileError, writing
+from polyfm.files.atomic import DataFileError, writing
 from polyfm.reproduce.data import Data, read
 
 Row = dict[str, Any]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from polyfm.conversion import converted
-from polyfm.design import Design
+from polyfm.core.design import Design
+from polyfm.core.model import Group, Model, Parameters
+from polyfm.core.problem import Problem
 from polyfm.losses import Squared
-from polyfm.model import Group, Model, Parameters
-from polyfm.problem import Problem
 from polyfm.reproduce import pictures
 from polyfm.reproduce.data import Data
 from polyfm.reproduce.experiment import Experiment, Row

@@ -3,8 +3,8 @@
 import time
 from typing import Any
 
-from polyfm.model import Parameters
-from polyfm.problem import Problem
+from polyfm.core.model import Parameters
+from polyfm.core.problem import Problem
 from polyfm.reproduce.experiment import Row
 from polyfm.solvers import Monitor, Solver, run
 

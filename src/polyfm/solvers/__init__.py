@@ -3,9 +3,9 @@
 import math
 from dataclasses import fields
 
-from polyfm._jit import LANES
-from polyfm.design import SHORT, Design
-from polyfm.model import Model
+from polyfm.core.design import SHORT, Design
+from polyfm.core.model import Model
+from polyfm.loops.jit import LANES
 from polyfm.solvers.base import Hook, Monitor, Result, Solver, run, run_in_place
 from polyfm.solvers.block_descent import BlockDescent
 from polyfm.solvers.coordinate_descent import CoordinateDescent

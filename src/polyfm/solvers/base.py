@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from polyfm.model import Parameters
-from polyfm.problem import Problem
+from polyfm.core.model import Parameters
+from polyfm.core.problem import Problem
 
 BAR = 30  # characters
 NEGLIGIBLE = 1e-12  # an objective this small a part of the first is zero for all purposes

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polyfm import _blocks
-from polyfm.model import Group, Parameters, bases_last, weights
-from polyfm.problem import Problem
+from polyfm.core.model import Group, Parameters, bases_last, weights
+from polyfm.core.problem import Problem
+from polyfm.core.threads import Team
+from polyfm.loops import blocks as _blocks
 from polyfm.solvers.base import Monitor
 from polyfm.solvers.coordinate_descent import descend_intercept, descend_lambdas
-from polyfm.threads import Team
 
 REACH = 1.7  # of the way to each block's minimum, from the second epoch on; see docs/benchmarks.md
 

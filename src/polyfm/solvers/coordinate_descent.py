@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polyfm import _columns, _rows
-from polyfm.design import SHARES, Plan
-from polyfm.forms import Linear
-from polyfm.model import Group, Parameters, expand
-from polyfm.problem import Problem
+from polyfm.core.design import SHARES, Plan
+from polyfm.core.model import Group, Parameters, expand
+from polyfm.core.problem import Problem
+from polyfm.core.threads import Team
+from polyfm.loops import columns as _columns
+from polyfm.loops import rows as _rows
+from polyfm.loops.forms import Linear
 from polyfm.solvers.base import Monitor
-from polyfm.threads import Team
 
 STREAM_BLOCKS = 4  # of samples, each with sums of its own
 LAMBDA_CYCLES = 10  # at most, an epoch; after the first epoch one or two suffice

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from polyfm.model import Parameters
-from polyfm.problem import Problem
+from polyfm.core.model import Parameters
+from polyfm.core.problem import Problem
 from polyfm.solvers.base import Monitor
 from polyfm.solvers.coordinate_descent import descend_lambdas
 

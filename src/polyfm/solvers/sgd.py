@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from polyfm import _stochastic
-from polyfm.initial import null_scale
-from polyfm.model import Parameters, add_expansion
-from polyfm.problem import Problem
+from polyfm.core.model import Parameters, add_expansion
+from polyfm.core.problem import Problem
+from polyfm.loops import stochastic as _stochastic
 from polyfm.solvers.base import Monitor
+from polyfm.training.initial import null_scale
 
 STEP = 0.3  # of a parameter's natural size; see docs/benchmarks.md
 MOST_HALVINGS = 60

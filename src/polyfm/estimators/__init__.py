@@ -1,0 +1,25 @@
+"""The scikit-learn face: estimators validate and encode, and leave the numbers to `polyfm.training`."""
+
+from polyfm.estimators.plain import (
+    FactorizationMachineClassifier,
+    FactorizationMachineRegressor,
+    PolynomialNetworkClassifier,
+    PolynomialNetworkRegressor,
+)
+from polyfm.estimators.search import (
+    FactorizationMachineClassifierCV,
+    FactorizationMachineRegressorCV,
+    PolynomialNetworkClassifierCV,
+    PolynomialNetworkRegressorCV,
+)
+
+__all__ = [
+    "FactorizationMachineClassifier",
+    "FactorizationMachineClassifierCV",
+    "FactorizationMachineRegressor",
+    "FactorizationMachineRegressorCV",
+    "PolynomialNetworkClassifier",
+    "PolynomialNetworkClassifierCV",
+    "PolynomialNetworkRegressor",
+    "PolynomialNetworkRegressorCV",
+]

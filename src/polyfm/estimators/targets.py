@@ -1,0 +1,242 @@
+"""Regressors and classifiers: how targets are encoded, and what predictions mean."""
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from polyfm.estimators._sklearn import HasMethods, StrOptions, fit_context, with_callbacks
+from polyfm.estimators.base import LARGEST, PolynomialModel, check_range
+from polyfm.losses import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, Logistic
+
+
+def _streams(estimator) -> bool:
+    if estimator.solver != "sgd":
+        raise AttributeError(f"partial_fit needs solver='sgd', got solver={estimator.solver!r}.")
+    return True
+
+
+def _one_vs_rest(codes: np.ndarray, n_classes: int, dtype) -> list[np.ndarray]:
+    positive = [1] if n_classes == 2 else range(n_classes)
+    return [np.where(codes == c, 1.0, -1.0).astype(dtype) for c in positive]
+
+
+class Regressor(RegressorMixin, PolynomialModel):
+    _parameter_constraints = PolynomialModel._parameter_constraints | {
+        "loss": [StrOptions(set(REGRESSION_LOSSES)), HasMethods(["value", "derivative"])]
+    }
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            float32 is worked on in float32; everything else in float64.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight of 2 is the row twice.
+
+        Returns
+        -------
+        self : object
+        """
+        self._validate_options()
+        X, y = validate_data(self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True)
+        y = np.asarray(y, dtype=np.float64)
+        check_range("y", y, LARGEST[X.dtype.name], "Scale the targets, for instance to unit variance.")
+        self._fit_targets(X, y, [y.astype(X.dtype, copy=False)], sample_weight)
+        return self
+
+    @available_if(_streams)
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, sample_weight=None):
+        """Learn from one more batch of rows (``solver="sgd"``), for streams and for data larger than memory.
+
+        The first batch sets the start (unless the model is fitted already) and the size of the steps, so let it be
+        representative: a few thousand rows.
+        Features that have not occurred yet keep their small random factors until they do.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The number of features must be that of the first batch.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : object
+        """
+        self._validate_options()
+        X, y = validate_data(
+            self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True,
+            reset=not hasattr(self, "_parameters"),
+        )  # fmt: skip
+        y = np.asarray(y, dtype=np.float64)
+        check_range("y", y, LARGEST[X.dtype.name], "Scale the targets, for instance to unit variance.")
+        self._partial_fit_targets(X, [y.astype(X.dtype, copy=False)], sample_weight)
+        return self
+
+    def predict(self, X):
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        return self._raw_predict(X)[0]
+
+    def _set_attributes(self, components, lambdas, coefs, intercepts):
+        self.components_, self.lambdas_, self.coef_ = components[0], lambdas[0], coefs[0]
+        self.intercept_ = float(intercepts[0])
+
+
+def _has_probabilities(estimator) -> bool:
+    return estimator.loss == "logistic" or isinstance(estimator.loss, Logistic)
+
+
+class Classifier(ClassifierMixin, PolynomialModel):
+    _parameter_constraints = PolynomialModel._parameter_constraints | {
+        "loss": [StrOptions(set(CLASSIFICATION_LOSSES)), HasMethods(["value", "derivative"])]
+    }
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model; more than two classes are learned one against the rest.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            float32 is worked on in float32; everything else in float64.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight of 2 is the row twice.
+
+        Returns
+        -------
+        self : object
+        """
+        self._validate_options()
+        X, y = validate_data(self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        n_classes = len(self.classes_)
+        if n_classes < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs samples of at least 2 classes; the data has one class: "
+                f"{str(self.classes_[0])!r}."
+            )
+        self._fit_targets(X, y, _one_vs_rest(codes, n_classes, X.dtype), sample_weight)
+        return self
+
+    @available_if(_streams)
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from one more batch of rows (``solver="sgd"``), for streams and for data larger than memory.
+
+        The first batch sets the start (unless the model is fitted already) and the size of the steps, so let it be
+        representative: a few thousand rows.
+        Features that have not occurred yet keep their small random factors until they do.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The number of features must be that of the first batch.
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), default=None
+            All classes; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : object
+        """
+        self._validate_options()
+        first = not hasattr(self, "classes_")
+        X, y = validate_data(self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], reset=first)
+        check_classification_targets(y)
+        if first:
+            if classes is None:
+                raise ValueError("The first call of partial_fit needs classes=, the labels of all classes.")
+            self.classes_ = np.unique(classes)
+        codes = np.searchsorted(self.classes_, y)
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y has the label {str(unknown[0])!r}, which is not among the classes of the first call.")
+        self._partial_fit_targets(X, _one_vs_rest(codes, len(self.classes_), X.dtype), sample_weight)
+        return self
+
+    def decision_function(self, X):
+        """The model's values: positive for the second of two classes, largest for the predicted one of more.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        f : ndarray of shape (n_samples,), or (n_samples, n_classes) with more than two classes
+        """
+        f = self._raw_predict(X)
+        return f[0] if len(self.classes_) == 2 else f.T
+
+    def predict(self, X):
+        """Predict class labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        f = self.decision_function(X)
+        return self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)]
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """Class probabilities (logistic loss only); one-vs-rest probabilities are normalised to sum to one.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        p : ndarray of shape (n_samples, n_classes)
+        """
+        p = expit(self.decision_function(X))
+        if p.ndim == 1:
+            return np.column_stack([1 - p, p])
+        totals = p.sum(axis=1, keepdims=True)
+        return np.where(totals > 0, p / np.where(totals > 0, totals, 1), 1 / p.shape[1])
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X):
+        """Logarithms of the class probabilities (logistic loss only).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_p : ndarray of shape (n_samples, n_classes)
+        """
+        return np.log(self.predict_proba(X))
+
+    def _set_attributes(self, components, lambdas, coefs, intercepts):
+        self.components_, self.lambdas_ = np.stack(components), np.stack(lambdas)
+        self.coef_, self.intercept_ = np.stack(coefs), np.array(intercepts)

@@ -1,0 +1,124 @@
+"""The parameters of a fitted estimator, and the state of training on a stream, as records; read back with suspicion."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from polyfm.core.model import FORMS, Group, Model, Parameters
+from polyfm.files.values import Reader, UnstorableError, Writer
+from polyfm.solvers import sgd
+from polyfm.training.hooks import FITTED
+
+HIGHEST_DEGREE = 1000
+LARGEST_WORKSPACE = 2**26  # numbers that predicting one row works on; a lifted ANOVA form takes 2^degree a basis
+STREAM_NUMBERS = {"step": float, "epoch": int, "seed": int, "halvings": int, "n_seen": int}
+
+
+def chosen(estimator: Any) -> Any:
+    """The plain estimator that a search over beta has chosen; other estimators are what they are."""
+    plain = getattr(type(estimator), "_plain", None)
+    if plain is None:
+        return estimator
+    check_is_fitted(estimator)
+    found = {"beta": estimator.beta_, "degree": estimator.degree_, "n_components": estimator.n_components_}
+    other = estimator._plain_estimator(**found, n_jobs=estimator.n_jobs)
+    of_search = {"beta_", "betas_", "degree_", "n_components_", "cv_scores_", "best_score_", "search_scores_"}
+    fitted = {name: value for name, value in vars(estimator).items() if name.endswith("_") and name not in of_search}
+    vars(other).update(fitted, **{name: getattr(estimator, name) for name in FITTED})
+    return other
+
+
+def _is_workable(group: Group) -> bool:
+    return group.degree <= HIGHEST_DEGREE and group.n_slots * group.n_bases <= LARGEST_WORKSPACE
+
+
+def model_to_record(estimator: Any, writer: Writer, prefix: str) -> dict:
+    model, targets = estimator._fitted_model, estimator._parameters
+    groups = []
+    for g, group in enumerate(model.groups):
+        if not _is_workable(group):
+            raise UnstorableError(f"Degree {group.degree} and rank {group.n_bases} are too high to load again")
+        groups.append(
+            {
+                "kernel": group.kernel,
+                "method": group.method,
+                "degree": int(group.degree),
+                "n_bases": int(group.n_bases),
+                "n_dummies": int(group.n_dummies),
+                "factors": writer.array(f"{prefix}factors_{g}", np.stack([p.factors[g] for p in targets])),
+                "lambdas": writer.array(f"{prefix}lambdas_{g}", np.stack([p.lambdas[g] for p in targets])),
+            }
+        )
+    return {
+        "groups": groups,
+        "fit_linear": bool(model.fit_linear),
+        "fit_intercept": bool(model.fit_intercept),
+        "coef": writer.array(f"{prefix}coef", np.stack([p.coef for p in targets])),
+        "intercept": writer.array(f"{prefix}intercept", np.stack([p.intercept for p in targets])),
+    }
+
+
+def restore_model(estimator: Any, record: dict, reader: Reader) -> None:
+    n_features = estimator.n_features_in_
+    n_targets = 1
+    if hasattr(estimator, "decision_function"):
+        if estimator.classes_.ndim != 1 or len(np.unique(estimator.classes_)) < max(2, len(estimator.classes_)):
+            raise ValueError("class labels that are fewer than two, or repeated")
+        n_targets = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
+
+    def numbers(value: dict, *shape: int) -> np.ndarray:
+        array = reader.value(value)
+        if array.dtype.kind != "f" or array.shape != (n_targets, *shape) or not np.all(np.isfinite(array)):
+            raise ValueError(f"parameters that are not {(n_targets, *shape)} finite numbers")
+        return array
+
+    groups = []
+    for entry in record["groups"]:
+        fields = {name: entry[name] for name in ("kernel", "method", "degree", "n_bases", "n_dummies")}
+        if (fields["kernel"], fields["method"]) not in FORMS or fields["kernel"] != estimator._kernel:
+            raise ValueError("bases of an unknown form")
+        for name, lo, hi in (("degree", 2, HIGHEST_DEGREE), ("n_bases", 1, 2**31), ("n_dummies", 0, HIGHEST_DEGREE)):
+            if type(fields[name]) is not int or not lo <= fields[name] <= hi:
+                raise ValueError(f"{name}={fields[name]!r}")
+        groups.append(Group(**fields))
+        if not _is_workable(groups[-1]):
+            raise ValueError("a degree and rank too high to predict with")
+    if not groups or len({group.method for group in groups}) > 1:
+        raise ValueError("no bases, or bases of several forms")
+    if [g.degree for g in groups] != sorted({g.degree for g in groups}, reverse=True):
+        raise ValueError("degrees that do not fall")
+    model = Model(tuple(groups), bool(record["fit_linear"]), bool(record["fit_intercept"]))
+    factors = [numbers(e["factors"], *g.shape(n_features)) for e, g in zip(record["groups"], groups, strict=True)]
+    lambdas = [numbers(e["lambdas"], g.n_bases) for e, g in zip(record["groups"], groups, strict=True)]
+    coef, intercept = numbers(record["coef"], n_features), numbers(record["intercept"], 1)
+    parameters = [
+        Parameters(tuple(f[t] for f in factors), tuple(lams[t] for lams in lambdas), coef[t], intercept[t])
+        for t in range(n_targets)
+    ]
+    estimator._keep_parameters(model, parameters)
+
+
+# -- the state of training on a stream --------------------------------------------------------------------------------
+
+
+def stream_to_record(state: sgd.State, writer: Writer, prefix: str) -> dict:
+    """What `partial_fit` goes on from, beside the parameters."""
+    return {
+        "accumulators": [writer.array(f"{prefix}accumulator{i}", a) for i, a in enumerate(state.accumulators)],
+        "sizes": writer.array(f"{prefix}sizes", state.sizes),
+        "counts": writer.value(f"{prefix}counts", state.counts),
+        "numbers": {name: writer.value(name, getattr(state, name)) for name in STREAM_NUMBERS},
+    }
+
+
+def restored_stream(record: dict, parameters: Parameters, reader: Reader) -> sgd.State:
+    accumulators = [reader.value(value) for value in record["accumulators"]]
+    sizes, counts = reader.value(record["sizes"]), reader.value(record["counts"])
+    shapes = [P.shape[::-1] for P in parameters.factors] + [parameters.coef.shape, parameters.intercept.shape]
+    if [a.shape for a in accumulators] != shapes or sizes.shape != (len(shapes),):
+        raise ValueError("a stream whose arrays do not belong to the model")
+    if counts is not None and (counts.shape != parameters.coef.shape or counts.dtype != np.int64):
+        raise ValueError("a stream with impossible counts")
+    numbers = {name: kind(record["numbers"][name]) for name, kind in STREAM_NUMBERS.items()}
+    return sgd.State(parameters, accumulators, sizes, counts=counts, **numbers)

@@ -1,0 +1,115 @@
+"""Values that a model file holds: as JSON where JSON has them, and as tagged objects and arrays where not.
+
+``{"array": name}``, ``{"strings": name, ...}``, ``{"list": [...]}``, ``{"float": "inf"}``, ``{"dtype": "float32"}``.
+"""
+
+import math
+from itertools import pairwise
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from polyfm.files.container import can_hold
+
+LONGEST_LIST = 1000
+
+
+class UnstorableError(ValueError):
+    """An object or value that a model file cannot hold."""
+
+
+class Writer:
+    """Collects arrays and notes while objects become records."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+        self.notes: list[str] = []
+
+    def array(self, name: str, array: np.ndarray) -> dict:
+        if not can_hold(array):
+            raise UnstorableError(f"an array of type {array.dtype}")
+        self.arrays[name] = np.ascontiguousarray(array)
+        return {"array": name}
+
+    def strings(self, name: str, values: np.ndarray) -> dict:
+        """Texts as their UTF-8 bytes and where each ends; a None at the end is a flag."""
+        texts = list(values)
+        none = bool(texts) and texts[-1] is None
+        texts = texts[: len(texts) - none]
+        if not all(isinstance(text, str) for text in texts):
+            other = next(text for text in texts if not isinstance(text, str))
+            raise UnstorableError(f"an array that holds {type(other).__name__} and is neither of numbers nor of text")
+        parts = [text.encode("utf-8", "surrogatepass") for text in texts]
+        kind = "U" if values.dtype.kind == "U" and _is_even(texts) else "object"
+        self.array(f"{name}.text", np.frombuffer(b"".join(parts), dtype=np.uint8))
+        self.array(f"{name}.ends", np.cumsum([len(part) for part in parts], dtype=np.int64))
+        return {"strings": name, "kind": kind, "none": none, "count": len(values)}
+
+    def value(self, name: str, value: Any) -> Any:
+        """Any value that a record can hold; others raise `UnstorableError`."""
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if isinstance(value, np.bool_):
+            return bool(value)
+        if isinstance(value, Integral):
+            return int(value)
+        if isinstance(value, Real):
+            number = float(value)
+            return number if math.isfinite(number) else {"float": repr(number)}
+        if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+            return {"dtype": np.dtype(value).name}
+        if isinstance(value, (list, tuple)) and len(value) <= LONGEST_LIST:
+            simple = [self.value(name, item) for item in value]
+            if not any(isinstance(item, dict) for item in simple):
+                return {"list": simple, "tuple": isinstance(value, tuple)}
+        if isinstance(value, (list, tuple)) or hasattr(value, "__array__"):
+            array = np.asarray(value)
+            return self.strings(name, array) if array.dtype.kind in "UOT" else self.array(name, array)
+        raise UnstorableError(f"an object of type {type(value).__name__}")
+
+
+def _is_even(texts: list[str]) -> bool:
+    """Whether an array of fixed width, as long as the longest text, takes not much more memory than the texts."""
+    return max(map(len, texts), default=0) * len(texts) <= 16 * sum(map(len, texts)) + 2**20
+
+
+class Reader:
+    """Gives values back. A record is of unknown origin: whatever is odd raises, as some kind of ValueError, KeyError,
+    TypeError or AttributeError that the caller turns into one error."""
+
+    def __init__(self, arrays: dict[str, np.ndarray]):
+        self.arrays = arrays
+
+    def strings(self, record: dict) -> np.ndarray:
+        text, ends = self.arrays[f"{record['strings']}.text"], self.arrays[f"{record['strings']}.ends"]
+        bounds = np.concatenate([[0], ends])
+        if text.dtype != np.uint8 or ends.dtype != np.int64 or text.ndim != 1 or ends.ndim != 1:
+            raise ValueError("texts of a wrong type")
+        if np.any(np.diff(bounds) < 0) or bounds[-1] != len(text):
+            raise ValueError("texts that do not end where they should")
+        data = text.tobytes()
+        texts: list = [data[lo:hi].decode("utf-8", "surrogatepass") for lo, hi in pairwise(bounds)]
+        if record["kind"] == "U" and not record["none"]:
+            if not _is_even(texts):
+                raise ValueError("texts of too different lengths")
+            return np.array(texts, dtype=np.str_)
+        out = np.empty(len(texts) + bool(record["none"]), dtype=object)
+        out[: len(texts)] = texts
+        return out
+
+    def value(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            if isinstance(value, list):
+                raise ValueError("a bare list")
+            return value
+        if "array" in value:
+            return self.arrays[value["array"]]
+        if "strings" in value:
+            return self.strings(value)
+        if "list" in value:
+            items = [self.value(item) for item in value["list"]]
+            return tuple(items) if value["tuple"] else items
+        if "float" in value:
+            return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[value["float"]]
+        return {"float32": np.float32, "float64": np.float64}[value["dtype"]]

@@ -1,0 +1,94 @@
+"""Loops that arrange X before the first epoch: which rows lie side by side, which columns are updated together."""
+
+import numpy as np
+
+from polyfm.loops.jit import at, inline, loop
+
+
+@inline
+def _sort_key(indptr, indices, block, i, turn):
+    """What row i is sorted by: its first feature, its second, or the block of its first."""
+    e = np.int64(indptr[i]) + (1 if turn == 1 else 0)
+    feature = np.int64(indices[e]) if e < indptr[i + 1] else 0
+    return block[feature] if turn == 2 else feature
+
+
+@loop
+def locality_order(indptr, indices, d, n_blocks):
+    """The rows by the block of their first feature, then by their second feature, then by their first: three stable
+    sorts by counting, the last key first. First features are in as many blocks, of about as many rows each."""
+    n = indptr.shape[0] - 1
+    order = np.empty(n, dtype=np.uint32)
+    sorted_order = np.empty(n, dtype=np.uint32)
+    for i in range(n):
+        order[i] = i
+    block = np.zeros(d, dtype=np.int64)
+    place = np.zeros(max(d, n_blocks) + 1, dtype=np.int64)
+    for turn in range(3):
+        place[:] = 0
+        for i in range(n):
+            place[_sort_key(indptr, indices, block, i, turn) + 1] += 1
+        for k in range(place.shape[0] - 1):
+            place[k + 1] += place[k]
+        if turn == 0:
+            for j in range(d):
+                block[j] = max(place[j + 1] - 1, 0) * n_blocks // n
+        for r in range(n):
+            k = _sort_key(indptr, indices, block, order[r], turn)
+            sorted_order[place[k]] = order[r]
+            place[k] += 1
+        order, sorted_order = sorted_order, order
+    return order
+
+
+@loop
+def take_rows(indptr, indices, data, order, new_indptr, new_indices, new_data):
+    """The rows order[0], order[1], ... of a sparse matrix; `new_data` is None where all values are 1."""
+    end = 0
+    for r in range(order.shape[0]):
+        new_indptr[r] = end
+        for e in range(indptr[order[r]], indptr[order[r] + 1]):
+            new_indices[end] = indices[e]
+            if new_data is not None:
+                new_data[end] = data[e]
+            end += 1
+    new_indptr[order.shape[0]] = end
+
+
+@loop
+def fields_of(indptr, rows, data, order, bounds, fields, values):
+    """fields[g, i] and values[g, i]: the column of group g that sample i has, and its value."""
+    for g in range(bounds.shape[0] - 1):
+        for c in range(bounds[g], bounds[g + 1]):
+            j = at(order, c, c)
+            for e in range(indptr[j], indptr[j + 1]):
+                fields[g, rows[e]] = j
+                if values is not None:
+                    values[g, rows[e]] = data[e]
+
+
+@loop
+def colour(indptr, rows, n_samples):
+    """Greedy colouring in two passes over the non-zeros: columns of one colour have no row in common.
+
+    A row remembers the colours of its columns as the bits of one word. A column takes the first colour that none of
+    its rows has; with all 64 in use it gets the number 64, which stands for none. Empty columns stay with the last.
+    """
+    taken = np.zeros(n_samples, dtype=np.uint64)
+    one = np.uint64(1)
+    colours = np.zeros(indptr.shape[0] - 1, dtype=np.uint8)
+    for j in range(indptr.shape[0] - 1):
+        if indptr[j] == indptr[j + 1]:
+            colours[j] = colours[j - 1] if j > 0 else 0
+            continue
+        used = np.uint64(0)
+        for e in range(indptr[j], indptr[j + 1]):
+            used |= taken[rows[e]]
+        c = np.uint64(0)
+        while c < 64 and (used >> c) & one:
+            c += one
+        colours[j] = c
+        if c < 64:
+            for e in range(indptr[j], indptr[j + 1]):
+                taken[rows[e]] |= one << c
+    return colours

@@ -1,0 +1,204 @@
+"""Loops of block descent: all unknowns of a feature at once.
+
+The prediction is affine in the parameters of one feature (Theorem 1 of the paper: the objective is convex in a row of
+P), so that they are found together from one small linear system. Samples come in tiles: a row of Z holds the
+derivatives of a sample's prediction and, last, the slope of its loss, so that the system and its right-hand side are
+products of the columns of Z, at matrix-product speed. Nothing is kept for a sample but its prediction: what the other
+features of its row say is read anew from T, which is small, instead of from memory that grows with the samples. That
+pays where rows are short.
+
+Letters as in `_columns` and `_rows`; T[j, t, s] holds the factors, H the system with its right-hand side.
+"""
+
+import math
+
+import numpy as np
+
+from polyfm.loops.columns import TINY
+from polyfm.loops.jit import LANES, at, inline, loop
+from polyfm.loops.lanes import lanes
+from polyfm.loops.rows import absorb
+
+TILE = 64  # samples whose derivatives stay in the innermost cache until they are multiplied
+KEPT = 2**13  # samples of a feature whose derivatives are kept until the step is known, and not computed again
+
+DEPTH = 4  # vectors of sums that stay in registers: more would spill, fewer would wait for each other
+
+
+@inline
+def add_products(left, right, m, out, a, b, scale):
+    """out += scale left^T right, over the first m rows of both: a tile of DEPTH rows from a on and LANES columns from
+    b on."""
+    s0 = s1 = s2 = s3 = 0.0 * out[a, lanes(b)]
+    for z in range(m):
+        row = right[z, lanes(b)]
+        s0 += left[z, a] * row
+        s1 += left[z, a + 1] * row
+        s2 += left[z, a + 2] * row
+        s3 += left[z, a + 3] * row
+    out[a, lanes(b)] += scale * s0
+    out[a + 1, lanes(b)] += scale * s1
+    out[a + 2, lanes(b)] += scale * s2
+    out[a + 3, lanes(b)] += scale * s3
+
+
+@inline
+def _approach(by_row, rows, lo, start, stop, spans):
+    """Note where the rows of a tile's samples begin and end, and read the first feature of each.
+
+    These reads do not depend on each other, so that the processor waits for many lines of memory at once. The loop that
+    follows has branches on what it reads, and would wait for one line after the other.
+    """
+    indptr, indices, _ = by_row
+    for e in range(start, stop):
+        i = at(rows, np.uint64(e), np.uint64(e - lo))
+        spans[e - start, 0] = indptr[i]
+        spans[e - start, 1] = indptr[i + 1]
+    read = np.uint64(0)
+    for z in range(stop - start):
+        read += np.uint64(at(indices, spans[z, 0], 0))
+    spans[TILE, 0] = read  # what is never used, a compiler leaves out
+
+
+@loop(streaming=True)
+def _fill(form, by_row, dummies, rows, data, lo, start, stop, j, t, T, lams, bases, A, spans, Z):
+    """Z[e - start, u]: the derivative of a prediction by the unknown u of feature j, for its entries start .. stop
+    (exclusive); after the factors comes the linear weight."""
+    _, indices, values = by_row
+    d = T.shape[0] - dummies
+    low, high = form.joint(t)
+    _approach(by_row, rows, lo, start, stop, spans)
+    for e in range(start, stop):
+        A[:] = 0.0
+        first = spans[e - start, 0]
+        for q in range(first, spans[e - start, 1]):
+            feature = at(indices, q, q - first)
+            if feature != j or form.counts_itself():
+                absorb(form, A, T, feature, at(values, q, 1.0))
+        for q in range(d, T.shape[0]):
+            if q != j or form.counts_itself():
+                absorb(form, A, T, q, 1.0)
+        x = at(data, np.uint64(e), 1.0)
+        u = 0
+        for o in range(low, high):
+            for s in range(0, A.shape[1], LANES):  # what is written beyond the bases is overwritten by what comes next
+                Z[e - start, lanes(u + s)] = x * lams[lanes(s)] * form.lead(A, o, lanes(s))
+            u += bases
+        Z[e - start, u] = x
+
+
+@loop(streaming=True)
+def _solve(H, n, g):
+    """g = H[:n, :n]^-1 H[:n, n] by Cholesky's method on the upper triangle, a few rows at a time; the right-hand side
+    is one more column, so that it is solved for along the way. Below the diagonal H holds nothing of use. An unknown
+    without curvature of its own stays put."""
+    for block in range(0, n, DEPTH):
+        last = min(block + DEPTH, n)
+        for c in range(block, last):
+            g[c] = H[c, c]
+        for k in range(block // LANES * LANES, H.shape[0], LANES):
+            add_products(H, H, block, H, block, k, -1.0)
+        for c in range(block, last):
+            diagonal = c // LANES * LANES
+            for q in range(block, c):
+                h = H[q, c]
+                for k in range(diagonal, H.shape[0], LANES):
+                    H[c, lanes(k)] -= h * H[q, lanes(k)]
+            pivot = H[c, c]
+            root = 1.0 / math.sqrt(pivot) if pivot > max(TINY, 1e-13 * g[c]) else 0.0  # 0: only rounding is left
+            for k in range(diagonal, H.shape[0], LANES):
+                H[c, lanes(k)] *= root
+            H[c, c] = root
+    for c in range(n - 1, -1, -1):
+        total = H[c, n]
+        for i in range(c + 1, n):
+            total -= H[c, i] * g[i]
+        g[c] = total * H[c, c]
+
+
+@loop(streaming=True)
+def sweep(
+    form, loss, by_column, by_row, slots, order, start, stop, first, t, y, weight, f, T, lams, penalties, coef, alpha,
+    reach,
+):  # fmt: skip
+    """Minimise over all unknowns of the features order[start:stop], one feature after the other.
+
+    The loss is majorised by a parabola, exact for the squared loss. A step of `reach` times the way to the
+    parabola's lowest point, with 0 < reach < 2, lowers it too (over-relaxation).
+    """
+    indptr, rows, data = by_column
+    mu = loss.curvature
+    bases = penalties.shape[0]
+    low, high = form.joint(t)
+    linear = (high - low) * bases
+    n = linear + 1
+    fit_linear = first == 0 and alpha >= 0.0
+    dummies = T.shape[0] - coef.shape[0]
+    width = -(-max(n + 1, linear - bases + T.shape[2]) // LANES) * LANES
+    A = np.empty((slots, T.shape[2]))
+    kept = np.zeros((KEPT, width))
+    weighted = np.empty((TILE, width))
+    spans = np.zeros((TILE + 1, 2), dtype=np.uint64)
+    H = np.empty((width, width))
+    g = np.zeros(width)
+    for c in range(start, stop):
+        column = at(order, c, c)
+        j = first + column
+        lo = np.int64(indptr[column])
+        hi = np.int64(indptr[column + 1])
+        H[:] = 0.0
+        for begin in range(lo, hi, TILE):
+            end = min(begin + TILE, hi)
+            m = end - begin
+            Z = kept[(begin - lo) % KEPT :]
+            _fill(form, by_row, dummies, rows, data, lo, begin, end, j, t, T, lams, bases, A, spans, Z)
+            for z in range(m):
+                i = at(rows, np.uint64(begin + z), np.uint64(begin + z - lo))
+                Z[z, n] = loss.derivative(at(y, i, 0.0), f[i])
+                if weight is not None:
+                    for a in range(width):
+                        weighted[z, a] = weight[i] * Z[z, a]
+            left = weighted
+            if weight is None:
+                left = Z
+            for a in range(0, n, DEPTH):
+                for b in range(a // LANES * LANES, width, LANES):
+                    add_products(left, Z, m, H, a, b, 1.0)
+        for a in range(n):
+            for b in range(a, n):
+                H[a, b] *= mu
+            H[a, n] *= -1.0
+        u = 0
+        for o in range(low, high):
+            for s in range(bases):
+                H[u, u] += penalties[s]
+                H[u, n] -= penalties[s] * T[j, o, s]
+                u += 1
+        if fit_linear:
+            H[linear, linear] += alpha
+            H[linear, n] -= alpha * coef[column]
+        else:
+            for a in range(n):
+                H[a, linear] = 0.0
+            H[linear, n] = 0.0
+        _solve(H, n, g)
+        if lo < hi:  # a feature that never occurs has nothing to overshoot for
+            for a in range(n):
+                g[a] *= reach
+        for begin in range(lo, hi, TILE):
+            end = min(begin + TILE, hi)
+            Z = kept[(begin - lo) % KEPT :]
+            if hi - lo > KEPT:
+                _fill(form, by_row, dummies, rows, data, lo, begin, end, j, t, T, lams, bases, A, spans, Z)
+            for z in range(end - begin):
+                total = 0.0
+                for a in range(width):
+                    total += g[a] * Z[z, a]
+                f[at(rows, np.uint64(begin + z), np.uint64(begin + z - lo))] += total
+        u = 0
+        for o in range(low, high):
+            for s in range(bases):
+                T[j, o, s] += g[u]
+                u += 1
+        if fit_linear:
+            coef[column] += g[linear]

@@ -1,0 +1,119 @@
+"""All that is particular to numba: compiling loops, giving named tuples methods, and a disk cache that is never stale.
+
+Three ideas carry the whole package:
+
+- A *loop* is a function compiled lazily, without the GIL, and cached on disk.
+- A named tuple that is ``compiled`` has methods inside loops too. Loops specialise on its type, so that its methods
+  are inlined: a loss or a form is a parameter of one loop and costs nothing.
+- ``at(array, i, default)`` reads an array or, where ``None`` was passed, gives the default. The choice is made when
+  the loop is compiled, so one loop serves binary, weighted, dense and sparse data without a branch.
+"""
+
+import hashlib
+import inspect
+import os
+from collections.abc import Callable
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any
+
+from numba import njit, types
+from numba.extending import overload, overload_method, register_jitable
+
+PACKAGE = Path(__file__).parent.parent
+# No "nnan" or "ninf": a non-finite value must stay visible. Reductions may be reordered, so that they vectorise.
+STREAMING = {"reassoc", "contract", "arcp", "nsz"}
+
+LANES = 8  # loops over a multiple of this many numbers vectorise without a remainder
+inline = register_jitable
+
+
+def at(array, i, default):
+    """``array[i]``, or `default` where there is no array."""
+    return default if array is None else array[i]
+
+
+@overload(at)
+def _at(array, i, default):
+    if isinstance(array, types.NoneType):
+        return lambda array, i, default: default
+    return lambda array, i, default: array[i]
+
+
+_known_to_loops: set[str] = set()
+
+
+def compiled(cls: type) -> type:
+    """Make the public methods of a named tuple callable inside loops (a class decorator)."""
+    for name, member in vars(cls).items():
+        if inspect.isfunction(member) and not name.startswith("_") and name not in _known_to_loops:
+            _known_to_loops.add(name)
+            _teach_numba(name, member)
+    cls._compiled_methods = True  # type: ignore[attr-defined]
+    return cls
+
+
+def _teach_numba(name: str, member: Callable) -> None:
+    """Have numba look a method of this name up on the class of the named tuple at hand."""
+
+    # Not strict: another class may call the arguments by other names; their number is what counts.
+    @overload_method(types.BaseNamedTuple, name, strict=False)  # type: ignore[call-arg]
+    @wraps(member)
+    def method(self, *args):
+        if hasattr(self.instance_class, "_compiled_methods"):
+            return getattr(self.instance_class, name)
+        return None
+
+
+def loop(function: Callable | None = None, *, streaming: bool = False) -> Callable:
+    """Compile `function` on first call; `streaming` loops run over contiguous memory and may reorder sums."""
+    if function is None:
+        return lambda function: loop(function, streaming=streaming)
+    dispatcher = njit(nogil=True, error_model="numpy", fastmath=STREAMING if streaming else False)(function)
+    if os.environ.get("POLYFM_CACHE", "1") != "0" and hasattr(dispatcher, "py_func"):
+        _enable_cache(dispatcher, "streaming" if streaming else "gathering")
+    return dispatcher
+
+
+@cache
+def source_stamp() -> str:
+    """A hash of every source file of the package: a loop depends on losses and forms that other files define."""
+    digest = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        digest.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _is_ours(numba_type: Any) -> bool:
+    """Whether a type is built from the package's own classes alone, and so may be cached on disk."""
+    cls = getattr(numba_type, "instance_class", None)
+    return cls is None or cls.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def _enable_cache(dispatcher: Any, variant: str) -> None:
+    """Cache on disk, stamped with all sources. Where numba's hooks have moved, do without rather than be stale."""
+    try:
+        from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+        class PackageCache(FunctionCache):
+            def __init__(self, py_func):
+                super().__init__(py_func)
+                self._cache_file = IndexDataCacheFile(
+                    cache_path=self._cache_path,
+                    filename_base=f"{self._impl.filename_base}-{variant}",
+                    source_stamp=source_stamp(),
+                )
+
+            def load_overload(self, sig, target_context):
+                if all(map(_is_ours, sig)):
+                    return super().load_overload(sig, target_context)
+                return None
+
+            def save_overload(self, sig, data):
+                arguments = getattr(sig, "args", sig)
+                if all(map(_is_ours, arguments)):
+                    super().save_overload(sig, data)
+
+        dispatcher._cache = PackageCache(dispatcher.py_func)
+    except (ImportError, AttributeError, TypeError, RuntimeError, OSError):
+        pass

@@ -1,0 +1,193 @@
+"""Vectors in loops: an array indexed with ``lanes(s)`` in the last place gives LANES numbers at once, from s on.
+
+Sums, differences and products of such vectors, and with single numbers, are vectors, and can be assigned to an array in
+the same way; the precision is that of the vectors. A formula for one s is then the formula for many, in the processor's
+registers and without the checks that a compiler makes before it turns a loop into vectors: those cost more than the
+work of a short loop. In plain Python ``lanes(s)`` is a slice, and all of this is numpy's arithmetic.
+"""
+
+import operator
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.datamodel import models
+from numba.extending import intrinsic, overload, register_model
+
+from polyfm.loops.jit import LANES
+
+
+class Vector(types.Type):
+    """LANES numbers."""
+
+    def __init__(self, dtype):
+        self.dtype = dtype
+        super().__init__(name=f"vector({LANES} x {dtype})")
+
+
+class Place(types.Type):
+    """Where LANES numbers begin."""
+
+    def __init__(self):
+        super().__init__(name="place of a vector")
+
+
+@register_model(Vector)
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, manager, vector):
+        number = manager.lookup(vector.dtype).get_value_type()
+        super().__init__(manager, vector, ir.VectorType(number, LANES))
+
+
+@register_model(Place)
+class _PlaceModel(models.PrimitiveModel):
+    def __init__(self, manager, place):
+        super().__init__(manager, place, manager.lookup(types.intp).get_value_type())
+
+
+def lanes(s):
+    """The places s .. s + LANES - 1."""
+    return slice(s, s + LANES)
+
+
+def total(vector):
+    """The sum of a vector's numbers, or of one number."""
+    return np.sum(vector)
+
+
+@intrinsic
+def _place(typing, s):
+    def generate(context, builder, signature, arguments):
+        return context.cast(builder, arguments[0], s, types.intp)
+
+    return Place()(s), generate
+
+
+def _as_vector(context, builder, kind, value, vector):
+    """A value of the type `kind` as a vector of that type: itself, in its precision, or a number in every lane."""
+    if isinstance(kind, Vector):
+        if kind.dtype == vector.dtype:
+            return value
+        change = builder.fpext if kind.dtype.bitwidth < vector.dtype.bitwidth else builder.fptrunc
+        return change(value, context.get_value_type(vector))
+    number = context.cast(builder, value, kind, vector.dtype)
+    undefined = ir.Constant(context.get_value_type(vector), ir.Undefined)
+    first = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(builder.insert_element(undefined, number, ir.IntType(32)(0)), undefined, first)
+
+
+def _kinds(index) -> tuple:
+    """The types of an index, one for each axis."""
+    return tuple(getattr(index, "types", (index,))) or (None,)
+
+
+def _pointer(context, builder, kinds, values, vector):
+    """Where an array's vector lies; `kinds` and `values` are those of the array and of its index."""
+    array = context.make_array(kinds[0])(context, builder, values[0])
+    index = cgutils.unpack_tuple(builder, values[1]) if isinstance(kinds[1], types.BaseTuple) else [values[1]]
+    places = [
+        value if isinstance(kind, Place) else context.cast(builder, value, kind, types.intp)
+        for kind, value in zip(_kinds(kinds[1]), index, strict=True)
+    ]
+    pointer = cgutils.get_item_pointer(context, builder, kinds[0], array, places, wraparound=False)
+    return builder.bitcast(pointer, context.get_value_type(vector).as_pointer())
+
+
+@intrinsic
+def _load(typing, array, index):
+    vector = Vector(array.dtype)
+
+    def generate(context, builder, signature, arguments):
+        pointer = _pointer(context, builder, signature.args, arguments, vector)
+        return builder.load(pointer, align=array.dtype.bitwidth // 8)
+
+    return vector(array, index), generate
+
+
+@intrinsic
+def _store(typing, array, index, value):
+    vector = Vector(array.dtype)
+
+    def generate(context, builder, signature, arguments):
+        pointer = _pointer(context, builder, signature.args, arguments, vector)
+        new = _as_vector(context, builder, value, arguments[2], vector)
+        builder.store(new, pointer, align=array.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, index, value), generate
+
+
+@intrinsic
+def _total(typing, vector):
+    def generate(context, builder, signature, arguments):
+        (part,), width = arguments, LANES
+        while width > 1:
+            width //= 2
+            halves = [
+                ir.Constant(ir.VectorType(ir.IntType(32), width), list(range(start, start + width)))
+                for start in (0, width)
+            ]
+            low, high = (builder.shuffle_vector(part, ir.Constant(part.type, ir.Undefined), half) for half in halves)
+            part = builder.fadd(low, high)
+        return builder.extract_element(part, ir.IntType(32)(0))
+
+    return vector.dtype(vector), generate
+
+
+def _arithmetic(instruction: str):
+    @intrinsic
+    def emit(typing, a, b):
+        vector = max((kind for kind in (a, b) if isinstance(kind, Vector)), key=lambda kind: kind.dtype.bitwidth)
+        if not all(isinstance(kind, Vector | types.Number) for kind in (a, b)):
+            return None
+
+        def generate(context, builder, signature, arguments):
+            values = [
+                _as_vector(context, builder, kind, value, vector) for kind, value in zip((a, b), arguments, strict=True)
+            ]
+            return getattr(builder, instruction)(*values, flags=("contract",))
+
+        return vector(a, b), generate
+
+    def arithmetic(a, b):
+        if any(isinstance(kind, Vector) for kind in (a, b)):
+            return lambda a, b: emit(a, b)
+        return None
+
+    return arithmetic
+
+
+for _instruction, _operators in {
+    "fadd": (operator.add, operator.iadd),
+    "fsub": (operator.sub, operator.isub),
+    "fmul": (operator.mul, operator.imul),
+}.items():
+    for _operator in _operators:
+        overload(_operator)(_arithmetic(_instruction))
+
+
+@overload(lanes)
+def _lanes(s):
+    return lambda s: _place(s)
+
+
+@overload(total)
+def _total_of(vector):
+    if isinstance(vector, Vector):
+        return lambda vector: _total(vector)
+    return lambda vector: vector
+
+
+def _is_vector(array, index) -> bool:
+    """Whether an index ends in `lanes`; consecutive numbers are neighbours in memory in contiguous arrays alone."""
+    return isinstance(array, types.Array) and array.layout == "C" and isinstance(_kinds(index)[-1], Place)
+
+
+@overload(operator.getitem)
+def _getitem(array, index):
+    return (lambda array, index: _load(array, index)) if _is_vector(array, index) else None
+
+
+@overload(operator.setitem)
+def _setitem(array, index, value):
+    return (lambda array, index, value: _store(array, index, value)) if _is_vector(array, index) else None

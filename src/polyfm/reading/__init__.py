@@ -1,0 +1,1 @@
+"""Fitted models as polynomials: their monomials, and the strongest of them."""

@@ -1,0 +1,1 @@
+"""From data to fitted parameters: problems and solvers in, results out. Knows no scikit-learn."""
