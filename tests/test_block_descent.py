@@ -4,16 +4,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from problems import make_problem
 
 from polyfm import FactorizationMachineRegressor
-from polyfm.core import design
-from polyfm.core.design import Design
-from polyfm.core.model import bases_last, build_model, weights
-from polyfm.core.problem import Problem
-from polyfm.loops import blocks as _blocks
-from polyfm.losses import as_loss
-from polyfm.solvers import BlockDescent, CoordinateDescent, run
-from polyfm.training.initial import initial_parameters
+from polyfm.core.layout import bases_last, weights
+from polyfm.loops import blocks
+from polyfm.loops.rule import Descend
+from polyfm.solvers import BlockDescent, CoordinateDescent, run, schedule
 
 CASES = [
     ("anova", "direct", 2, "explicit"),
@@ -22,12 +19,6 @@ CASES = [
     ("homogeneous", "lifted", 2, "augment"),
     ("homogeneous", "lifted", 3, None),
 ]
-
-
-def make_problem(X, y, kernel, method, degree, lower, *, k=3, loss="squared", weight=None, beta=0.3):
-    model = build_model(kernel, method, degree, k, lower, True, True)
-    problem = Problem.with_target(Design(X, sort_rows=True), model, as_loss(loss), y, weight, 0.5, beta)
-    return problem, initial_parameters(problem, np.random.RandomState(0), 0.5)
 
 
 @pytest.mark.parametrize(
@@ -40,15 +31,15 @@ def test_a_block_is_minimised(small, kernel, method, degree, lower, k):
     weight = np.random.RandomState(2).uniform(0.1, 2, len(y))
     problem, p = make_problem(X, y, kernel, method, degree, lower, k=k, weight=weight)
     group, P, lams = problem.model.groups[0], p.factors[0], p.lambdas[0]
-    f, columns, rows = problem.predict(p), tuple(problem.design.columns), tuple(problem.design.rows)
+    f, columns, rows = problem.shifted_predictions(p), tuple(problem.design.columns), tuple(problem.design.rows)
     T = bases_last(P, np.float64)
     before = problem.objective(p)
-    for t in range(1 if kernel == "anova" else degree):
+    form = group.form.cofactor_form
+    for t in range(group.form.n_turns):
         for j in range(X.shape[1]):
-            _blocks.sweep(
-                group.below.form, problem.loss, columns, rows, group.below.n_slots, None, j, j + 1, 0, t, None,
-                problem.weight, f, T, weights(group, lams, np.float64), group.penalties(problem.beta, lams), p.coef,
-                problem.alpha, 1.0,
+            blocks.sweep(
+                form, problem.response, problem.penalty.prior(0, lams), problem.penalty.linear_prior(), True, Descend(),
+                columns, rows, form.n_slots, None, j, j + 1, 0, t, f, T, weights(group, lams, np.float64), k, p.coef,
             )  # fmt: skip
             P[:] = T.T[: len(P)]
             value, gradient = problem.value_and_gradient(p)
@@ -57,7 +48,7 @@ def test_a_block_is_minimised(small, kernel, method, degree, lower, k):
             block = gradient.factors[0][:, :, j] if kernel == "anova" else gradient.factors[0][:, t, j]
             assert_allclose(block, 0, atol=1e-9)
             assert_allclose(gradient.coef[j], 0, atol=1e-9)
-            assert_allclose(f, problem.predict(p), rtol=1e-9, atol=1e-9)
+            assert_allclose(f, problem.shifted_predictions(p), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -90,12 +81,12 @@ def test_it_ends_where_coordinate_descent_ends(small):
 
 def test_long_features_are_computed_twice_rather_than_kept(rng):
     """A column of more entries than there are tiles to keep; the state must still be that of the parameters."""
-    n = _blocks.KEPT + 700
+    n = blocks.KEPT + 700
     X = sp.csr_matrix((rng.uniform(size=(n, 3)) < 0.99).astype(float))
     problem, start = make_problem(X, rng.standard_normal(n), "anova", "direct", 2, None)
-    assert np.diff(problem.design.columns.indptr.astype(int)).min() > _blocks.KEPT
+    assert np.diff(problem.design.columns.indptr.astype(int)).min() > blocks.KEPT
     result = run(BlockDescent(), problem, start, max_iter=2, tol=0)
-    assert_allclose(result.extra["f"], problem.predict(result.parameters), rtol=1e-9, atol=1e-9)
+    assert_allclose(result.resume["f"], problem.shifted_predictions(result.parameters), rtol=1e-9, atol=1e-9)
 
 
 def test_features_that_never_occur_go_to_zero(small):
@@ -108,9 +99,7 @@ def test_features_that_never_occur_go_to_zero(small):
 def test_without_a_penalty_singular_systems_are_no_obstacle(small):
     X, y = small
     X = sp.hstack([X, X[:, :1]]).tocsr()  # a feature twice, and no penalty: the system has no unique solution
-    model = build_model("anova", "direct", 2, 3, None, True, True)
-    problem = Problem.with_target(Design(X), model, as_loss("squared"), y, None, 0.0, 0.0)
-    start = initial_parameters(problem, np.random.RandomState(0), 0.5)
+    problem, start = make_problem(X, y, "anova", "direct", 2, alpha=0.0, beta=0.0, order="given")
     start.lambdas[0][1] = 0  # a basis that can do nothing
     result = run(BlockDescent(), problem, start, max_iter=10, tol=-1.0)
     assert np.all(np.isfinite(result.parameters.factors[0]))
@@ -118,7 +107,7 @@ def test_without_a_penalty_singular_systems_are_no_obstacle(small):
 
 
 def test_threads_change_no_bit(rng, monkeypatch):
-    monkeypatch.setattr(design, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(schedule, "NONZEROS_WORTH_A_THREAD", 1)
     columns = np.column_stack([rng.randint(20, size=400), 20 + rng.randint(15, size=400)])
     X = sp.csr_matrix((np.ones(800), columns.ravel(), np.arange(0, 801, 2)))
     problem, start = make_problem(X, rng.standard_normal(400), "anova", "direct", 2, None)

@@ -134,7 +134,7 @@ def test_no_data_means_the_embedded_set_said_aloud():
 def test_every_parameter_is_an_option_with_help():
     text = polyfm("fit", "--help").output
     for name in FactorizationMachineRegressor().get_params():
-        if name not in ("warm_start", "verbose"):
+        if name not in ("warm_start", "verbose", "groups"):
             assert "--" + name.replace("_", "-") in text
     assert "Penalty on the bases" in text
 

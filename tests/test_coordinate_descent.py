@@ -5,17 +5,22 @@ import pytest
 import reference
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
+from problems import FORMS, MULTILINEAR, make_problem
 
 from polyfm.core.design import Design
-from polyfm.core.model import Group, Parameters, build_model, expand
+from polyfm.core.layout import expand
+from polyfm.core.model import Group, build_model
+from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
-from polyfm.core.threads import meeting_of
-from polyfm.loops import columns as _columns
+from polyfm.loops import columns
+from polyfm.loops.barrier import barrier_of
+from polyfm.loops.forms import form_of
+from polyfm.loops.rule import Descend
 from polyfm.losses import as_loss
 from polyfm.solvers import CoordinateDescent, run
-from polyfm.training.initial import initial_parameters
+from polyfm.solvers.directions import descend_lambdas
+from polyfm.solvers.schedule import Schedule
 
-FORMS = [("anova", "direct"), ("anova", "lifted"), ("homogeneous", "lifted")]
 VALUES = {
     ("anova", "direct"): lambda B, x: reference.anova(B[0], x, VALUES["degree"]),
     ("anova", "lifted"): reference.lifted_anova,
@@ -26,51 +31,45 @@ VALUES = {
 
 def value(group, B, x):
     VALUES["degree"] = group.degree
-    return VALUES[group.kernel, group.method](B, x)
+    return VALUES[group.form.kernel, group.form.method](B, x)
 
 
-def make_problem(X, y, kernel, method, degree, *, loss="squared", weight=None, lower=None, beta=0.3, seed=0, **options):
-    model = build_model(kernel, method, degree, 3, lower, True, True)
-    problem = Problem.with_target(Design(X, sort_rows=True), model, as_loss(loss), y, weight, 0.5, beta)
-    return problem, initial_parameters(problem, np.random.RandomState(seed), 0.5, **options)
-
-
-@pytest.mark.parametrize(("kernel", "method"), [*FORMS, ("homogeneous", "direct")])
+@pytest.mark.parametrize(("kernel", "method"), FORMS)
 @pytest.mark.parametrize("degree", [2, 3, 4])
 def test_expansion_is_the_definition(small, kernel, method, degree):
     X, _ = small
-    group = Group(kernel, method, degree, n_bases=2, n_dummies=1)
+    group = Group(form_of(kernel, method, degree), n_bases=2, n_dummies=1)
     P = np.random.RandomState(1).standard_normal(group.shape(X.shape[1]))
     expected = [[value(group, B, x) for B in P] for x in reference.augmented(X, 1)]
     assert_allclose(expand(group, P, Design(X)), expected, atol=1e-10)
     assert_allclose(expand(group, P, Design(X.toarray())), expected, atol=1e-10)
 
 
-@pytest.mark.parametrize(("kernel", "method"), FORMS)
+@pytest.mark.parametrize(("kernel", "method"), MULTILINEAR)
 @pytest.mark.parametrize("degree", [2, 3, 5])
 def test_partial_and_update_follow_the_value(rng, kernel, method, degree):
-    group = Group(kernel, method, degree, n_bases=1)
-    B, x = rng.standard_normal((group.n_factors, 6)), rng.standard_normal(6)
+    group = Group(form_of(kernel, method, degree), n_bases=1)
+    B, x = rng.standard_normal((group.form.n_factors, 6)), rng.standard_normal(6)
 
     def cache(B):
-        S = np.zeros((1, 1 + group.n_cached))
+        S = np.zeros((1, 1 + group.form.n_cached))
         for j in range(6):
             group.form.include(S, 0, B, j, x[j])
         return S
 
-    for t in range(group.n_factors):
+    for t in range(group.form.n_factors):
         for j in range(6):
             S, step = cache(B), 0.7
             moved = B.copy()
             moved[t, j] += step
             # Multilinear: the difference quotient is the derivative for any step.
-            expected = (value(group, moved, x) - value(group, B, x)) / step / group.scale
+            expected = (value(group, moved, x) - value(group, B, x)) / step / group.form.scale
             assert_allclose(group.form.partial(S, 0, B, t, j, x[j]), expected, rtol=1e-8, atol=1e-9)
             assert_allclose(group.form.update(S, 0, B, t, j, x[j], step), expected, rtol=1e-8, atol=1e-9)
             assert_allclose(S[:, 1:], cache(moved)[:, 1:], rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.parametrize(("kernel", "method"), FORMS)
+@pytest.mark.parametrize(("kernel", "method"), MULTILINEAR)
 @pytest.mark.parametrize("loss", ["squared", "squared_hinge", "logistic"])
 def test_no_single_update_raises_the_objective(small, kernel, method, loss):
     """Every coordinate step of a sweep, run in plain Python, lowers the objective; for the squared loss it is exact."""
@@ -80,22 +79,22 @@ def test_no_single_update_raises_the_objective(small, kernel, method, loss):
     problem, parameters = make_problem(X, y, kernel, method, 3, loss=loss, weight=weight)
     group, P, lams = problem.model.groups[0], parameters.factors[0], parameters.lambdas[0]
     indptr, rows, data = problem.design.columns
-    penalties = group.penalties(problem.beta, lams)
+    prior = problem.penalty.prior(0, lams)
     before = problem.objective(parameters)
     for s in range(group.n_bases):
-        S = np.zeros((X.shape[0], 1 + group.n_cached))
-        S[:, 0] = problem.predict(parameters)
-        _columns._refresh(group.form, problem.design.rows, 0, 0, X.shape[0], S, P[s])
-        for t in range(group.n_factors):
+        S = np.zeros((X.shape[0], 1 + group.form.n_cached))
+        S[:, 0] = problem.shifted_predictions(parameters)
+        columns._refresh(group.form, problem.design.rows, 0, 0, X.shape[0], S, P[s])
+        for t in range(group.form.n_factors):
             for j in range(X.shape[1]):
                 arguments = (
-                    group.form, problem.loss, indptr, rows, data, None, j, j + 1, problem.target, problem.weight, S,
-                    P[s], t, 0, lams[s] * group.scale, penalties[s],
+                    group.form, problem.response, prior, Descend(), indptr, rows, data, None, j, j + 1, S, P[s], s, t,
+                    0, lams[s] * group.form.scale,
                 )  # fmt: skip
-                _columns._sweep(*arguments)
+                columns._sweep(*arguments)
                 after = problem.objective(parameters)
                 assert after <= before + 1e-12 * abs(before)
-                assert_allclose(S[:, 0], problem.predict(parameters), rtol=1e-9, atol=1e-9)
+                assert_allclose(S[:, 0], problem.shifted_predictions(parameters), rtol=1e-9, atol=1e-9)
                 if loss == "squared":
                     for nudge in (-1e-4, 1e-4):
                         P[s][t, j] += nudge
@@ -104,7 +103,7 @@ def test_no_single_update_raises_the_objective(small, kernel, method, loss):
                 before = after
 
 
-@pytest.mark.parametrize(("kernel", "method"), FORMS)
+@pytest.mark.parametrize(("kernel", "method"), MULTILINEAR)
 @pytest.mark.parametrize("lower", ["explicit", "augment", None])
 def test_compiled_epochs_equal_plain_python_and_dense_equals_sparse(small, kernel, method, lower):
     X, y = small
@@ -122,17 +121,17 @@ def test_compiled_epochs_equal_plain_python_and_dense_equals_sparse(small, kerne
     # The same epoch by the loops' own Python.
     problem, start = make_problem(X, y, kernel, method, degree, lower=lower)
     group, P, lams = problem.model.groups[0], start.factors[0].copy(), start.lambdas[0]
-    S = np.zeros((X.shape[0], 1 + group.n_cached))
-    S[:, 0] = problem.predict(start)
+    S = np.zeros((X.shape[0], 1 + group.form.n_cached))
+    S[:, 0] = problem.shifted_predictions(start)
     compiled_P, compiled_S = P.copy(), S.copy()
     for epoch, (state, factors) in (
-        (_columns.epoch_sparse.py_func, (S, P)),
-        (_columns.epoch_sparse, (compiled_S, compiled_P)),
+        (columns.epoch_sparse.py_func, (S, P)),
+        (columns.epoch_sparse, (compiled_S, compiled_P)),
     ):
         epoch(
-            group.form, problem.loss, tuple(problem.design.columns), tuple(problem.design.rows),
-            None, tuple(problem.design.plan()), problem.design.ones.indptr, 0, meeting_of(1), problem.target,
-            problem.weight, state, factors, lams * group.scale, group.penalties(problem.beta, lams),
+            group.form, problem.response, problem.penalty.prior(0, lams), Descend(), tuple(problem.design.columns),
+            tuple(problem.design.rows), None, tuple(Schedule(problem.design).plan()), problem.design.ones.indptr, 0,
+            barrier_of(1), state, factors, lams * group.form.scale,
         )  # fmt: skip
     assert_allclose(compiled_P, P, rtol=1e-9, atol=1e-12)
     assert_allclose(compiled_S, S, rtol=1e-9, atol=1e-9)
@@ -149,17 +148,15 @@ def test_fitting_lambdas_never_raises_the_objective(small, degree):
 
 def test_fitted_lambdas_are_optimal_for_their_bases(small):
     """The lasso's conditions: |sum_i l'_i K_si| <= beta |p_s|^2, with equality and sign where lambda_s != 0."""
-    from polyfm.solvers.coordinate_descent import descend_lambdas
-
     X, y = small
     problem, start = make_problem(X, y, "anova", "direct", 2, beta=0.5)
     group, P, lams = problem.model.groups[0], start.factors[0], start.lambdas[0]
     P[1] = 0  # a basis that can do nothing
     for _ in range(30):
-        f = problem.predict(start)
-        descend_lambdas(problem, group, P, lams, f)
-    slopes = expand(group, P, problem.design).T @ problem.predict(start)
-    bound = problem.beta * np.sum(P**2, axis=(1, 2))
+        f = problem.shifted_predictions(start)
+        descend_lambdas(problem, 0, P, lams, f)
+    slopes = expand(group, P, problem.design).T @ problem.shifted_predictions(start)
+    bound = 0.5 * np.sum(P**2, axis=(1, 2))
     for slope, limit, lam in zip(slopes, bound, lams, strict=True):
         if lam == 0:
             assert abs(slope) <= limit + 1e-6

@@ -2,21 +2,17 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from problems import FORMS, make_problem, on_other_data, random_problem
 
-from polyfm.core.design import Design
-from polyfm.core.model import Parameters, build_model
-from polyfm.core.problem import Problem
-from polyfm.losses import as_loss
+from polyfm.core.model import build_model
+from polyfm.core.parameters import Parameters
 from polyfm.solvers import CoordinateDescent, run
-from polyfm.solvers.gauss_newton import GaussNewton, objectives
+from polyfm.solvers.gauss_newton import GaussNewton, State, objectives
 from polyfm.solvers.gauss_newton.objectives import Reduced, Rows, monomials_of
 from polyfm.solvers.gauss_newton.quadratic import LowRank, Products
 from polyfm.solvers.lbfgs import LBFGS
 from polyfm.training.initial import initial_parameters
-
-FORMS = [("anova", "direct"), ("anova", "lifted"), ("homogeneous", "direct"), ("homogeneous", "lifted")]
 
 
 class Cosh:
@@ -31,6 +27,7 @@ class Cosh:
         return np.tanh(f - y)
 
 
+PLAIN = {"alpha": 1.0, "beta": 1.0, "init_scale": 0.1, "order": "given"}
 BENDS = {
     "squared": lambda y, f: np.ones_like(f),
     "logistic": lambda y, f: 1 / (2 + 2 * np.cosh(f)),
@@ -39,24 +36,8 @@ BENDS = {
 }
 
 
-def problem_and_parameters(
-    kernel, method, degree, loss="squared", lower="augment", n=14, d=4, dtype=np.float64, dense=False, linear=True,
-    intercept=True, weighted=True, k=2,
-):  # fmt: skip
-    rng = np.random.RandomState(0)
-    X = sp.random(n, d, density=0.7, format="csr", random_state=rng, data_rvs=rng.standard_normal).astype(dtype)
-    y = np.sign(rng.standard_normal(n))
-    model = build_model(kernel, method, degree, k, lower, linear, intercept)
-    weight = rng.uniform(0.5, 2, n) if weighted else None
-    loss = as_loss(Cosh() if loss == "cosh" else loss)
-    problem = Problem.with_target(Design(X.toarray() if dense else X), model, loss, y, weight, 0.3, 0.7)
-    parameters = Parameters(
-        tuple(0.5 * rng.standard_normal(group.shape(d)) for group in model.groups),
-        tuple(rng.uniform(0.5, 1, k) * np.resize([1, -1], k) for _ in model.groups),
-        rng.standard_normal(d) * linear,
-        rng.standard_normal(1) * intercept,
-    ).copy(dtype)
-    return problem, parameters
+def problem_and_parameters(kernel, method, degree, loss="squared", lower="augment", n=14, d=4, **options):
+    return random_problem(kernel, method, degree, Cosh() if loss == "cosh" else loss, lower, n=n, d=d, **options)
 
 
 def reference(problem, parameters, bends):
@@ -68,10 +49,10 @@ def reference(problem, parameters, bends):
 
     f, step = predict(theta), 1e-6
     J = np.column_stack([(predict(theta + h) - predict(theta - h)) / (2 * step) for h in step * np.eye(len(theta))])
-    weight = np.ones(len(f)) if problem.weight is None else problem.weight
+    weight = np.ones(len(f)) if problem.response.weight is None else problem.response.weight
     y = problem.y.astype(np.float64)
     slopes = np.array([problem.loss.derivative(*pair) for pair in zip(y, f, strict=True)])
-    penalties = objectives._penalties(problem, parameters)
+    penalties, _ = problem.penalty.diagonal(parameters)
     H = J.T @ ((weight * bends(y, f))[:, None] * J) + np.diag(penalties)
     return J.T @ (weight * slopes) + penalties * theta, H
 
@@ -91,7 +72,7 @@ def whole(local):
     [*((*form, False, "squared") for form in FORMS), *((*FORMS[0], True, loss) for loss in BENDS)],
 )
 def test_gauss_newton_matrix_is_that_of_finite_differences(kernel, method, dense, loss, products, monkeypatch):
-    monkeypatch.setattr(objectives, "DENSE", 0 if products else 10**6)
+    monkeypatch.setattr(objectives, "MOST_COLUMNS", 0 if products else 10**6)
     problem, parameters = problem_and_parameters(kernel, method, 2, loss, dense=dense)
     theta = problem.model.pack(parameters)
     local = Rows(problem, parameters).local(theta)
@@ -127,8 +108,8 @@ def test_a_few_rows_tell_all_others(kernel, method, lower, k):
     problem, parameters = problem_and_parameters(kernel, method, 3, lower=lower, n=400, linear=linear, k=k)
     X = problem.design._X.toarray()
     X[:, 2], X[:, 3] = X[:, 0], X[:, 1] > 0
-    for weight in (None, problem.weight):
-        task = Problem(Design(X), problem.model, problem.loss, problem.y, weight, 0.3, 0.7)
+    for weight in (None, problem.response.weight):
+        task = on_other_data(problem, X, weight=weight)
         theta = task.model.pack(parameters)
         monomials = monomials_of(task.model, X.shape[1], 100)
         reduced = Reduced(task, parameters, monomials)
@@ -149,21 +130,18 @@ def test_rows_in_any_order_can_be_chosen_from():
     X = rng.standard_normal((3000, 4))
     X[:2000, 1:] = 0.0
     weight = np.where(rng.uniform(size=3000) < 0.5, 0.0, 1.0)
-    model = build_model("homogeneous", "lifted", 3, 3, "augment", False, True)
-    problem = Problem.with_target(Design(X), model, as_loss("squared"), X[:, 0] ** 3 + X[:, 1], weight, 1.0, 1.0)
-    start = initial_parameters(problem, np.random.RandomState(0), 0.1)
+    y = X[:, 0] ** 3 + X[:, 1]
+    problem, start = make_problem(X, y, "homogeneous", "lifted", 3, "augment", weight=weight, linear=False, **PLAIN)
     theta = problem.model.pack(start)
-    view = GaussNewton()._view(problem, start)
+    view = GaussNewton()._view(problem, State(start))
     assert isinstance(view, Reduced)
     for scale in (1.0, 10.0):
         assert_allclose(view.value(scale * theta), Rows(problem, start).value(scale * theta), rtol=1e-11)
 
 
 def test_features_that_are_all_zero_are_no_trouble():
-    model = build_model("homogeneous", "lifted", 2, 3, None, True, False)
     y = np.random.RandomState(0).standard_normal(200)
-    problem = Problem.with_target(Design(np.zeros((200, 3))), model, as_loss("squared"), y, None, 1.0, 1.0)
-    start = initial_parameters(problem, np.random.RandomState(0), 0.1)
+    problem, start = make_problem(np.zeros((200, 3)), y, "homogeneous", "lifted", 2, intercept=False, **PLAIN)
     result = run(GaussNewton(), problem, start, max_iter=10, tol=0.0)
     assert_allclose(result.history[-1], 0.5 * y @ y)
 
@@ -186,7 +164,7 @@ def test_monomials_are_those_that_the_model_can_form():
 def test_objective_never_increases_and_is_that_of_the_problem(kernel, method, loss):
     for n in (60, 400):  # all rows, and with the squared loss a few of them
         problem, _ = problem_and_parameters(kernel, method, 2, loss, n=n, k=4)
-        start = initial_parameters(problem, np.random.RandomState(0), 0.1)
+        start = initial_parameters(problem, 0, 0.1)
         result = run(GaussNewton(), problem, start, max_iter=40, tol=0.0)
         assert np.all(np.diff([problem.objective(start), *result.history]) <= 0)
         assert_allclose(result.history[-1], problem.objective(result.parameters), rtol=1e-10)
@@ -198,10 +176,8 @@ def agreeing(kernel, method, loss, n=80):
     X = rng.standard_normal((n, 4))
     y = X[:, 0] * X[:, 1] - X[:, 2] ** 2 + X[:, 3] + 0.3 * rng.standard_normal(n)
     y = y if loss == "squared" else np.where(y > np.median(y), 1.0, -1.0)
-    model = build_model(kernel, method, 2, 8, None, True, True)
-    problem = Problem.with_target(Design(X), model, as_loss(loss), y, None, 1.0, 1.0)
     lams = "ones" if method == "lifted" else np.tile([1.0, -1.0], 4)
-    return problem, initial_parameters(problem, np.random.RandomState(0), 0.1, lams)
+    return make_problem(X, y, kernel, method, 2, k=8, loss=loss, init_lambdas=lams, **PLAIN)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +199,7 @@ def test_all_ways_to_solve_and_coordinate_descent_agree(loss, monkeypatch):
     ends += [
         run(GaussNewton(reduce=reduce), problem, start, max_iter=300, tol=1e-9).history[-1] for reduce in (True, False)
     ]
-    monkeypatch.setattr(objectives, "DENSE", 0)
+    monkeypatch.setattr(objectives, "MOST_COLUMNS", 0)
     ends.append(run(GaussNewton(reduce=False), problem, start, max_iter=300, tol=1e-9).history[-1])
     assert_allclose(ends, min(ends), rtol=1e-4)
 
@@ -232,13 +208,13 @@ def test_all_ways_to_solve_and_coordinate_descent_agree(loss, monkeypatch):
 def test_a_warm_start_goes_on_exactly(reduce):
     problem, start = agreeing("homogeneous", "lifted", "squared", n=300)
     solver = GaussNewton(reduce=reduce)
-    assert isinstance(solver._view(problem, start), Reduced if reduce else Rows)
+    assert isinstance(solver._view(problem, State(start)), Reduced if reduce else Rows)
     once = run(solver, problem, start, max_iter=10, tol=-1.0)
     half = run(solver, problem, start, max_iter=5, tol=-1.0)
-    again = run(solver, problem, half.parameters, max_iter=5, tol=-1.0, extra=half.extra)
+    again = run(solver, problem, half.parameters, max_iter=5, tol=-1.0, resume=half.resume)
     assert_array_equal(once.history, [*half.history, *again.history])
     assert_array_equal(once.parameters.factors[0], again.parameters.factors[0])
-    assert_array_equal(once.extra["damping"], again.extra["damping"])
+    assert_array_equal(once.resume["numbers"], again.resume["numbers"])
 
 
 @pytest.mark.parametrize("kernel", ["anova", "homogeneous"])
@@ -266,7 +242,7 @@ def test_single_precision_is_close_to_double(n):
 
 
 def test_threads_change_nothing(monkeypatch):
-    monkeypatch.setattr(objectives, "DENSE", 0)
+    monkeypatch.setattr(objectives, "MOST_COLUMNS", 0)
     problem, start = problem_and_parameters("anova", "lifted", 2, "logistic", n=3000)
     one, two = (run(GaussNewton(n_threads=n), problem, start, max_iter=4, tol=-1.0) for n in (1, 2))
     assert_array_equal(one.history, two.history)
@@ -276,8 +252,8 @@ def test_threads_change_nothing(monkeypatch):
 def test_says_so_where_nothing_can_be_lowered():
     """All targets equal: the best constant is the minimum, and zero factors stay zero."""
     problem, _ = problem_and_parameters("anova", "direct", 2)
-    problem = Problem(problem.design, problem.model, problem.loss, np.ones(14), None, 1.0, 1.0)
-    start = initial_parameters(problem, np.random.RandomState(0), 0.1)
+    problem = on_other_data(problem, problem.design._X, np.ones(14), alpha=1.0, beta=1.0)
+    start = initial_parameters(problem, 0, 0.1)
     start = Parameters(tuple(0 * P for P in start.factors), *start[1:])
     result = run(GaussNewton(), problem, start, max_iter=50, tol=-1.0)
     assert result.converged
@@ -290,7 +266,7 @@ def test_parameters_that_do_nothing_and_cost_nothing_stay():
     X = problem.design._X.copy()
     X[:, 1] = 0.0
     for reduce in (True, False):
-        task = Problem(Design(X), problem.model, problem.loss, problem.y, None, 0.0, 0.0)
+        task = on_other_data(problem, X, alpha=0.0, beta=0.0)
         result = run(GaussNewton(reduce=reduce), task, start, max_iter=20, tol=1e-6)
         assert np.all(np.isfinite(result.history))
         assert_allclose(result.parameters.factors[0][:, :, 1], start.factors[0][:, :, 1], rtol=1e-10)

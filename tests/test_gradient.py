@@ -2,31 +2,8 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-
-from polyfm.core.design import Design
-from polyfm.core.model import Parameters, build_model
-from polyfm.core.problem import Problem
-from polyfm.losses import as_loss
-
-FORMS = [("anova", "direct"), ("anova", "lifted"), ("homogeneous", "direct"), ("homogeneous", "lifted")]
-
-
-def problem_and_parameters(kernel, method, degree, loss="squared", lower=None, n=12, dtype=np.float64, weighted=True):
-    rng = np.random.RandomState(0)
-    X = sp.random(n, 5, density=0.7, format="csr", random_state=rng, data_rvs=rng.standard_normal).astype(dtype)
-    y = np.sign(rng.standard_normal(n))
-    model = build_model(kernel, method, degree, 2, lower, True, True)
-    weight = rng.uniform(0.5, 2, n) if weighted else None
-    problem = Problem.with_target(Design(X), model, as_loss(loss), y, weight, 0.3, 0.7)
-    parameters = Parameters(
-        tuple(0.5 * rng.standard_normal(group.shape(5)) for group in model.groups),
-        tuple(rng.uniform(0.5, 1, 2) * [1, -1] for _ in model.groups),
-        rng.standard_normal(5),
-        rng.standard_normal(1),
-    ).copy(dtype)
-    return problem, parameters
+from problems import FORMS, on_other_data, random_problem
 
 
 def arrays_of(parameters):
@@ -42,7 +19,7 @@ def arrays_of(parameters):
 )
 def test_gradient_is_that_of_the_objective(kernel, method, degree, loss):
     lower = {2: None, 3: "augment", 4: None}[degree]
-    problem, parameters = problem_and_parameters(kernel, method, degree, loss, lower)
+    problem, parameters = random_problem(kernel, method, degree, loss, lower)
     value, gradient = problem.value_and_gradient(parameters)
     assert_allclose(value, problem.objective(parameters), rtol=1e-12)
     h = 1e-6
@@ -59,7 +36,7 @@ def test_gradient_is_that_of_the_objective(kernel, method, degree, loss):
 
 @pytest.mark.parametrize(("kernel", "method"), FORMS[:2])
 def test_groups_of_several_degrees_share_one_pass(kernel, method):
-    problem, parameters = problem_and_parameters(kernel, method, 4, lower="explicit")
+    problem, parameters = random_problem(kernel, method, 4, lower="explicit")
     value, gradient = problem.value_and_gradient(parameters)
     assert_allclose(value, problem.objective(parameters), rtol=1e-12)
     assert len(gradient.factors) == 3
@@ -72,7 +49,7 @@ def test_groups_of_several_degrees_share_one_pass(kernel, method):
 
 @pytest.mark.parametrize(("kernel", "method"), FORMS)
 def test_result_does_not_depend_on_the_number_of_threads(kernel, method):
-    problem, parameters = problem_and_parameters(kernel, method, 3, n=5000, weighted=False)
+    problem, parameters = random_problem(kernel, method, 3, n=5000, weighted=False)
     value, gradient = problem.value_and_gradient(parameters, n_threads=1)
     for n_threads in (2, 3):
         other, other_gradient = problem.value_and_gradient(parameters, n_threads=n_threads)
@@ -83,11 +60,9 @@ def test_result_does_not_depend_on_the_number_of_threads(kernel, method):
 
 @pytest.mark.parametrize(("kernel", "method"), FORMS)
 def test_single_precision_is_close_and_dense_equals_sparse(kernel, method):
-    problem, parameters = problem_and_parameters(kernel, method, 3)
-    single, rounded = problem_and_parameters(kernel, method, 3, dtype=np.float32)
-    dense = Problem(
-        Design(problem.design._X.toarray()), problem.model, problem.loss, problem.y, problem.weight, 0.3, 0.7
-    )
+    problem, parameters = random_problem(kernel, method, 3)
+    single, rounded = random_problem(kernel, method, 3, dtype=np.float32)
+    dense = on_other_data(problem, problem.design._X.toarray(), weight=problem.response.weight)
     value, gradient = problem.value_and_gradient(parameters)
     for other, at, tolerance in ((single, rounded, 1e-4), (dense, parameters, 1e-10)):
         other_value, other_gradient = other.value_and_gradient(at)

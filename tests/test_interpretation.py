@@ -197,7 +197,7 @@ def test_parameters_in_float32_are_read_in_double_precision():
 def test_factors_of_very_different_norms_lose_no_digits():
     model = random_model(FactorizationMachineRegressor, "lifted", 3, None)
     expected = as_dict(interactions(model, top=99))
-    U = model._parameters[0].factors[0]
+    U = model._fitted.targets[0].factors[0]
     U *= np.array([1e8, 1e-3, 1e-5])[:, None]
     assert_same_weights(as_dict(interactions(model, top=99)), expected)
     U[:] = 0.0

@@ -123,7 +123,7 @@ def test_regressors_come_back_bit_for_bit(model, dtype, tmp_path):
     model = untrained(clone(model), dtype=dtype)
     loaded = saved_and_loaded(model, tmp_path)
     assert_same(loaded, model)
-    assert loaded._fitted_model == model._fitted_model
+    assert loaded._fitted.model == model._fitted.model
     assert model_info(tmp_path / "model.polyfm")["dtype"] == np.dtype(dtype).name
 
 
@@ -560,7 +560,7 @@ def test_hostile_headers_with_sound_sums_are_refused(change, why, old, tmp_path)
 
 def test_numbers_that_are_not_finite_are_refused(tmp_path):
     model = untrained(FactorizationMachineRegressor())
-    model._parameters[0].coef[2] = np.nan
+    model._fitted.targets[0].coef[2] = np.nan
     save_model(model, tmp_path / "model.polyfm")
     with pytest.raises(ModelFileError, match="finite"):
         load_model(tmp_path / "model.polyfm")

@@ -8,16 +8,14 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from problems import make_problem
 
 from polyfm import FactorizationMachineRegressor
-from polyfm.core import design
-from polyfm.core.design import Design
-from polyfm.core.model import build_model
-from polyfm.core.problem import Problem
-from polyfm.loops import arrange as _arrange
-from polyfm.losses import as_loss
-from polyfm.solvers import CoordinateDescent, run
-from polyfm.training.initial import initial_parameters
+from polyfm.core import row_order
+from polyfm.core.design import NONZEROS_OF_A_SHORT_ROW, Design
+from polyfm.loops import arrange
+from polyfm.solvers import CoordinateDescent, run, schedule
+from polyfm.solvers.schedule import Schedule
 
 
 def one_hot(rng, n: int, sizes, shuffled: bool):
@@ -34,15 +32,15 @@ def one_hot(rng, n: int, sizes, shuffled: bool):
 @pytest.fixture
 def threads_pay(monkeypatch):
     """Let even tiny groups be shared out."""
-    monkeypatch.setattr(design, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(schedule, "NONZEROS_WORTH_A_THREAD", 1)
 
 
 @pytest.fixture(params=["down columns", "piece by piece", "along samples"])
 def way(request, monkeypatch):
     """All ways to go through X."""
-    monkeypatch.setattr(design, "STREAMS", 1 if request.param == "along samples" else 10**9)
-    monkeypatch.setattr(design, "PIECES", 8 if request.param == "piece by piece" else 10**6)
-    monkeypatch.setattr(design, "RARE", 1)
+    monkeypatch.setattr(row_order, "SAMPLES_BEYOND_CACHE", 1 if request.param == "along samples" else 10**9)
+    monkeypatch.setattr(row_order, "BLOCKS_AT_ONCE", 8 if request.param == "piece by piece" else 10**6)
+    monkeypatch.setattr(schedule, "SAMPLES_OF_A_RARE_FEATURE", 1)
     return request.param
 
 
@@ -50,9 +48,9 @@ def way(request, monkeypatch):
 @settings(max_examples=60, deadline=None)
 def test_columns_of_one_colour_share_no_row(seed, n, d, density):
     X = sp.random(n, d, density=density, format="csc", random_state=np.random.RandomState(seed))
-    colours = _arrange.colour(*Design(X).columns[:2], n)
+    colours = arrange.colour(*Design(X).columns[:2], n)
     present = X.toarray() != 0
-    for c in np.unique(colours[colours < design.N_COLOURS]):
+    for c in np.unique(colours[colours < schedule.N_COLOURS]):
         assert present[:, colours == c].sum(axis=1).max(initial=0) <= 1
     for j in np.flatnonzero(present.any(axis=0)):  # greedy: no smaller colour was free
         neighbours = set(colours[:j][(present[:, :j] & present[:, [j]]).any(axis=0)])
@@ -62,25 +60,25 @@ def test_columns_of_one_colour_share_no_row(seed, n, d, density):
 @pytest.mark.usefixtures("threads_pay")
 def test_one_hot_fields_are_groups(rng):
     X = one_hot(rng, 200, [11, 7, 5], shuffled=False)
-    groups = Design(X).groups
+    groups = Schedule(Design(X)).groups
     assert groups.order is None
     assert_array_equal(groups.bounds, [0, 11, 18, 23])
-    mixed = Design(one_hot(rng, 200, [11, 7, 5], shuffled=True)).groups
+    mixed = Schedule(Design(one_hot(rng, 200, [11, 7, 5], shuffled=True))).groups
     assert_array_equal(np.sort(mixed.order), np.arange(23))
 
 
 @pytest.mark.usefixtures("threads_pay")
 def test_text_and_dense_data_have_no_groups(rng):
     text = sp.random(300, 200, density=0.3, format="csr", random_state=rng)
-    assert Design(text).groups is None
-    assert Design(text.toarray()).groups is None
+    assert Schedule(Design(text)).groups is None
+    assert Schedule(Design(text.toarray())).groups is None
 
 
 @pytest.mark.usefixtures("threads_pay")
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
 def test_shares_are_all_columns_once_and_about_equal(rng, n):
-    view = Design(one_hot(rng, 5000, [300, 200], shuffled=True))
-    sizes = np.diff(view.columns.indptr.astype(int))[view.groups.order]
+    view = Schedule(Design(one_hot(rng, 5000, [300, 200], shuffled=True)))
+    sizes = np.diff(view.design.columns.indptr.astype(int))[view.groups.order]
     shares = view.shares(n)
     assert_array_equal(shares[:, 0], view.groups.bounds[:-1])
     assert_array_equal(shares[:, -1], view.groups.bounds[1:])
@@ -97,11 +95,11 @@ def test_rows_are_sorted_by_block_and_second_feature(seed, n, d, density, binary
     padded = [[*X.indices[lo:hi], 0, 0] for lo, hi in itertools.pairwise(X.indptr)]  # 0 for what a row lacks
     first, second = (np.array([row[place] for row in padded]) for place in (0, 1))
     last_of = np.array([np.sum(first <= j) - 1 for j in range(d)])  # the last row of each first feature
-    block = np.array([last_of[j] * design._n_blocks(n) // n for j in first])
+    block = np.array([last_of[j] * row_order.n_row_blocks(n) // n for j in first])
     expected = np.lexsort((first, second, block))  # the first key last
-    view = Design(X, sort_rows=True)
+    view = Design(X, "sorted")
     order = np.arange(n) if view.order is None else view.order
-    if X.nnz > 0 and (binary or X.nnz <= design.SHORT * n):
+    if X.nnz > 0 and (binary or X.nnz <= NONZEROS_OF_A_SHORT_ROW * n):
         assert_array_equal(order, expected)
     indptr, indices, data = view.rows
     by_row = sp.csr_matrix((np.ones(X.nnz) if data is None else data, indices, indptr), (n, d))
@@ -111,18 +109,18 @@ def test_rows_are_sorted_by_block_and_second_feature(seed, n, d, density, binary
 
 @pytest.mark.usefixtures("threads_pay")
 def test_features_of_a_piece_occur_in_it_alone(rng, monkeypatch):
-    monkeypatch.setattr(design, "BLOCK", 64)
+    monkeypatch.setattr(row_order, "ROWS_A_BLOCK", 64)
     X = one_hot(rng, 1000, [40, 30], shuffled=False)[:, 1:]  # some rows have no feature of the first field
     X.data[(X.indices >= 20) & (X.indices < 25)] = 0  # and some features no row
     X.eliminate_zeros()
-    view = Design(X, sort_rows=True)
-    rows, columns, _ = view.plan()
+    view = Design(X, "sorted")
+    groups, (rows, columns, _) = Schedule(view).groups, Schedule(view).plan()
     assert len(rows) > 4
     assert (rows[0], rows[-1]) == (0, 1000)
-    assert (columns[0], columns[-1]) == (0, view.groups.bounds[1])
+    assert (columns[0], columns[-1]) == (0, groups.bounds[1])
     for p, (lo, hi) in enumerate(itertools.pairwise(rows)):
         for c in range(columns[p], columns[p + 1]):
-            j = c if view.groups.order is None else view.groups.order[c]
+            j = c if groups.order is None else groups.order[c]
             entries = view.columns.indices[view.columns.indptr[j] : view.columns.indptr[j + 1]]
             assert np.all((entries >= lo) & (entries < hi))
 
@@ -140,13 +138,12 @@ def test_features_of_a_piece_occur_in_it_alone(rng, monkeypatch):
 def test_threads_change_no_bit(rng, way, kernel, method, loss, degree, lower, shuffled):
     X = one_hot(rng, 400, [12, 9, 6], shuffled)
     y, weight = np.sign(rng.standard_normal(400)), rng.uniform(0.5, 2, 400)
-    model = build_model(kernel, method, degree, 3, lower, True, True)
-    problem = Problem.with_target(Design(X, sort_rows=True), model, as_loss(loss), y, weight, 0.5, 0.3)
-    assert problem.design.groups is not None
-    assert (problem.design.fields is not None) == (way == "along samples")
+    problem, start = make_problem(X, y, kernel, method, degree, lower, loss=loss, weight=weight)
+    plan = problem.design.derived(Schedule)
+    assert plan.groups is not None
+    assert (plan.fields is not None) == (way == "along samples")
     if not shuffled:
-        assert (problem.design.plan().columns[-1] > 0) == (way == "piece by piece")
-    start = initial_parameters(problem, np.random.RandomState(0), 0.5)
+        assert (plan.plan().columns[-1] > 0) == (way == "piece by piece")
     results = [run(CoordinateDescent(n_threads=n), problem, start, max_iter=3, tol=0.0) for n in (1, 2, 20)]
     for one, other in itertools.pairwise(results):
         assert_array_equal(one.history, other.history)
@@ -174,14 +171,12 @@ def test_along_samples_is_down_columns(rng, monkeypatch, kernel, method, degree,
         X.data[rng.uniform(size=X.nnz) < 0.2] = 0.0
         X.eliminate_zeros()
     y = np.sign(rng.standard_normal(400)).astype(dtype)
-    model = build_model(kernel, method, degree, 3, "augment", True, True)
     histories = []
     for streams in (1, 10**9):
-        monkeypatch.setattr(design, "STREAMS", streams)
-        monkeypatch.setattr(design, "RARE", 1)
-        problem = Problem.with_target(Design(X), model, as_loss(loss), y, None, 0.5, 0.3)
-        assert (problem.design.fields is None) == (streams > 400)
-        start = initial_parameters(problem, np.random.RandomState(0), 0.5)
+        monkeypatch.setattr(row_order, "SAMPLES_BEYOND_CACHE", streams)
+        monkeypatch.setattr(schedule, "SAMPLES_OF_A_RARE_FEATURE", 1)
+        problem, start = make_problem(X, y, kernel, method, degree, "augment", loss=loss, order="given")
+        assert (problem.design.derived(Schedule).fields is None) == (streams > 400)
         histories.append(run(CoordinateDescent(), problem, start, max_iter=3, tol=0.0).history)
     assert_allclose(*histories, rtol=1e-12 if dtype == np.float64 else 1e-5)
     assert np.all(np.diff(histories[0]) < 0)

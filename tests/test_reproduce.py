@@ -140,7 +140,7 @@ def test_direct_and_lifted_runs_start_from_the_same_model(kernel):
         form: (Problem.with_target(design, model, Squared(), y, None, 0.0, settings["beta"]), start)
         for form, (model, start) in figure2.starts(kernel, settings, X.shape[1], 0).items()
     }
-    lifted, direct = (problem.predict(start) for problem, start in problems.values())
+    lifted, direct = (problem.shifted_predictions(start) for problem, start in problems.values())
     np.testing.assert_allclose(lifted, direct)
     start = problems["direct"][1]
     assert len(start.lambdas[0]) == 2 * settings["rank"]

@@ -14,9 +14,12 @@ from sklearn.datasets import load_diabetes
 
 from polyfm import FactorizationMachineRegressor, PolynomialNetworkRegressor
 from polyfm.core.design import Design
-from polyfm.core.model import Group, Parameters, build_model, expand
+from polyfm.core.layout import expand
+from polyfm.core.model import Group, build_model
+from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
 from polyfm.kernels import anova_kernel, homogeneous_kernel
+from polyfm.loops.forms import form_of
 from polyfm.losses import as_loss
 from polyfm.solvers import CoordinateDescent
 
@@ -166,7 +169,7 @@ def test_lemma_6_symmetrisation_changes_no_prediction(x, U):
     M, X = tensor(list(U)), tensor([x] * len(U))
     assert_allclose(np.sum(symmetrised(M) * X), np.sum(M * X), atol=1e-8)
     for kernel, expected in (("homogeneous", np.sum(M * X)), ("anova", strict_product(symmetrised(M), X))):
-        group = Group(kernel, "lifted", len(U), n_bases=1)
+        group = Group(form_of(kernel, "lifted", len(U)), n_bases=1)
         assert_allclose(expand(group, U[None], Design(x[None]))[0, 0], expected, atol=1e-8)
 
 

@@ -8,13 +8,13 @@ from polyfm.loops.jit import loop
 
 
 @loop
-def pass_round(me, meeting, rounds, number):
+def pass_round(me, barrier, rounds, number):
     """In each round one thread after the other does what depends on the one before."""
     for _ in range(rounds):
-        for turn in range(meeting.n_threads):
+        for turn in range(barrier.n_threads):
             if turn == me:
                 number[0] = (3 * number[0] + me + 1) % 1_000_003
-            if not meeting.attend():
+            if not barrier.wait():
                 return
 
 
@@ -23,7 +23,7 @@ def test_loops_wait_for_each_other(n_threads):
     """Also with more threads than processors."""
     number, expected, rounds = np.zeros(1, dtype=np.int64), 0, 300
     with Team(n_threads) as team:
-        team.meet(lambda me, meeting: pass_round(me, meeting, rounds, number))
+        team.together(lambda me, barrier: pass_round(me, barrier, rounds, number))
     for _ in range(rounds):
         for me in range(n_threads):
             expected = (3 * expected + me + 1) % 1_000_003
@@ -31,16 +31,16 @@ def test_loops_wait_for_each_other(n_threads):
 
 
 @loop
-def draw_all(meeting, rounds, taken):
-    """Draw the numbers of one round after the other, as `_columns.epoch_sparse` does."""
+def draw_all(barrier, rounds, taken):
+    """Draw the numbers of one round after the other, as `columns.epoch_sparse` does."""
     drawn = 0
     for r in range(rounds):
-        c = meeting.draw() - drawn
+        c = barrier.draw() - drawn
         while c < taken.shape[1]:
             taken[r, c] += 1
-            c = meeting.draw() - drawn
-        drawn += taken.shape[1] + meeting.n_threads
-        if not meeting.attend():
+            c = barrier.draw() - drawn
+        drawn += taken.shape[1] + barrier.n_threads
+        if not barrier.wait():
             return
 
 
@@ -48,20 +48,20 @@ def draw_all(meeting, rounds, taken):
 def test_every_number_is_drawn_once(n_threads):
     taken = np.zeros((200, 7), dtype=np.int64)
     with Team(n_threads) as team:
-        team.meet(lambda me, meeting: draw_all(meeting, len(taken), taken))
+        team.together(lambda me, barrier: draw_all(barrier, len(taken), taken))
     assert np.all(taken == 1)
 
 
 @pytest.mark.parametrize("who", [0, 1])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_no_thread_waits_for_one_that_failed(who, error):
-    def task(me, meeting):
+    def task(me, barrier):
         if me == who:
             raise error
-        pass_round(me, meeting, 10, np.zeros(1, dtype=np.int64))
+        pass_round(me, barrier, 10, np.zeros(1, dtype=np.int64))
 
     with pytest.raises(error), Team(3) as team:
-        team.meet(task)
+        team.together(task)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

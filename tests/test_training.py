@@ -14,7 +14,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from polyfm import FactorizationMachineClassifier, FactorizationMachineRegressor, PolynomialNetworkRegressor
-from polyfm.training.hooks import Checkpoint
+from polyfm.files import container
+from polyfm.training import checkpoint as checkpoints
+from polyfm.training.checkpoint import FORMAT, Checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 FIXED = {"random_state": 0, "tol": 0}
@@ -115,14 +117,14 @@ def test_killed_process_resumes(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert path.exists()
-    with np.load(path) as file:
-        done = len(file["0/history"])
+    _, arrays = container.read(path, FORMAT)
+    done = len(arrays["0/history"]) - 1
     expected, _ = start("", done + 5).communicate()
     resumed, _ = start(path, done + 5).communicate()
     assert resumed == expected
 
 
-def test_checkpoint_of_something_else_is_refused(small, tmp_path):
+def test_checkpoint_of_something_else_is_refused(small, tmp_path, monkeypatch):
     X, y = small
     path = tmp_path / "run"
     model = FactorizationMachineRegressor(checkpoint=path, **FIXED)
@@ -132,15 +134,10 @@ def test_checkpoint_of_something_else_is_refused(small, tmp_path):
     path.unlink()
     other = clone(model).set_params(max_iter=3, checkpoint_interval=1)
     kept = tmp_path / "kept"
-
-    import polyfm.training.hooks as training
-
-    original = training.write_checkpoint
-    try:
-        training.write_checkpoint = lambda p, *args, **kw: original(kept, *args, **kw)
+    write = checkpoints.write_checkpoint
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "write_checkpoint", lambda p, *args: write(kept, *args))
         other.fit(X, y)
-    finally:
-        training.write_checkpoint = original
     kept.rename(path)
     with pytest.raises(ValueError, match="checkpoint of other data, other parameters"):
         clone(model).set_params(beta=3.0).fit(X, y)

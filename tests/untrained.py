@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from polyfm.core.model import Parameters
+from polyfm.core.fitted import Fitted
+from polyfm.core.parameters import Parameters
+from polyfm.estimators.validation import check_lambdas
 
 
 def untrained(estimator, n_features=5, classes=None, dtype=np.float64, seed=0):
@@ -14,7 +16,7 @@ def untrained(estimator, n_features=5, classes=None, dtype=np.float64, seed=0):
     if classes is not None:
         estimator.classes_ = np.unique(classes)
         n_targets = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
-    given = estimator._given_lambdas(model)
+    given = check_lambdas(estimator.init_lambdas, model)
     n_bases = sum(group.n_bases for group in model.groups)
     lams = np.ones(n_bases) if isinstance(given, str) else given
     cuts = np.cumsum([group.n_bases for group in model.groups])[:-1]
@@ -27,7 +29,7 @@ def untrained(estimator, n_features=5, classes=None, dtype=np.float64, seed=0):
         ).copy(dtype)
         for _ in range(n_targets)
     ]
-    estimator._keep_parameters(model, parameters)
+    estimator._set_fitted(Fitted(model, parameters))
     estimator.history_ = np.array([3.0, 2.0, 1.5])
     estimator.objective_ = 1.5
     estimator.n_iter_ = 3

@@ -7,6 +7,7 @@ import polyfm
 from peers.base import Adapter, Dataset, Trace, penalties
 from polyfm.core.design import Design
 from polyfm.solvers import SOLVERS
+from polyfm.training.hooks import watching
 
 
 class Ours(Adapter):
@@ -54,13 +55,13 @@ class Ours(Adapter):
         self.estimator(dataset, threads, setting, max_iter=1).fit(dataset.X_train, dataset.y_train)
         form, test = model._model(), Design(dataset.X_test)
 
-        def watch(monitor, state) -> bool:
-            return trace.point(len(monitor.history), lambda: form.predict(state.parameters, test), monitor.history[-1])
+        def watch(seen) -> bool:
+            return trace.point(int(seen.done), lambda: form.predict(seen.parameters, test), seen.objective)
 
-        model._watchers = (watch,)
         trace.start()
-        model.fit(dataset.X_train, dataset.y_train)
-        trace.point(model.n_iter_, lambda: form.predict(model._parameters[0], test), model.objective_, always=True)
+        with watching(watch):
+            model.fit(dataset.X_train, dataset.y_train)
+        trace.point(model.n_iter_, lambda: model._fitted.predict(test)[0], model.objective_, always=True)
 
 
 ADAPTERS = [*(Ours(solver) for solver in SOLVERS), Ours(kind="PolynomialNetwork")]

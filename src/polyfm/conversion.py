@@ -10,7 +10,9 @@ from itertools import product
 
 import numpy as np
 
-from polyfm.core.model import Model, Parameters
+from polyfm.core.model import Group, Model
+from polyfm.core.parameters import Parameters
+from polyfm.loops.forms import form_of
 
 SAME_DIRECTION = 12  # decimals to which two unit vectors must agree to be one basis
 NEGLIGIBLE = 1e-14  # a weight this small a part of the largest is rounding
@@ -128,7 +130,8 @@ def converted(model: Model, targets: list[Parameters], method: str) -> tuple[Mod
             lifted = [direct_to_lifted(p.lambdas[g], p.factors[g][:, 0], group.degree) for p in targets]
             new = [(np.ones(U.shape[1]), U.transpose(1, 0, 2)) for U in lifted]
         n_bases = max(1, *(len(lams) for lams, _ in new))
-        groups.append(replace(group, method=method, n_bases=n_bases))
+        form = form_of(group.form.kernel, method, group.degree)
+        groups.append(Group(form, n_bases, group.n_dummies))
         lambdas.append([np.pad(lams, (0, n_bases - len(lams))) for lams, _ in new])
         factors.append([np.pad(P, ((0, n_bases - len(P)), (0, 0), (0, 0))) for _, P in new])
     dtype = targets[0].coef.dtype

@@ -8,7 +8,9 @@ from sklearn.utils import check_array
 from sklearn.utils.extmath import safe_sparse_dot
 
 from polyfm.core.design import Design
-from polyfm.core.model import Group, expand
+from polyfm.core.layout import expand
+from polyfm.core.model import Group
+from polyfm.loops.forms import form_of
 
 
 def _checked(X, P, degree):
@@ -99,5 +101,5 @@ def anova_kernel(X, P, degree=2):
     if sp.issparse(P):
         P = P.toarray()
     dtype = np.result_type(X.dtype, P.dtype)
-    group = Group("anova", "direct", int(degree), P.shape[0])
+    group = Group(form_of("anova", "direct", int(degree)), P.shape[0])
     return expand(group, np.asarray(P, dtype=dtype)[:, None, :], Design(X.astype(dtype, copy=False)))

@@ -17,7 +17,8 @@ from typing import IO
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from polyfm.core.model import Parameters
+from polyfm.core.fitted import Fitted
+from polyfm.core.parameters import Parameters
 from polyfm.estimators import FactorizationMachineClassifier, FactorizationMachineRegressor
 from polyfm.files.atomic import ModelFileError, Path, reading, shown, writing
 from polyfm.files.fitted import chosen
@@ -123,7 +124,7 @@ def import_libfm(path: Path, *, classes=None):
         np.zeros(len(V)) if w is None else w,
         np.array([0.0 if w0 is None else w0]),
     )
-    estimator._keep_parameters(estimator._model(), [parameters])
+    estimator._set_fitted(Fitted(estimator._model(), [parameters]))
     return estimator
 
 
@@ -142,14 +143,15 @@ def _as_libfm(estimator, path) -> tuple[float, np.ndarray, np.ndarray]:
             "Export a FactorizationMachineRegressor or FactorizationMachineClassifier.",
         )
     check_is_fitted(estimator)
-    groups = estimator._fitted_model.groups
+    fitted: Fitted = estimator._fitted
+    groups = fitted.model.groups
     if groups[0].degree != 2:
         raise refusal(f"its degree is {groups[0].degree}", "Train with degree=2, or use save_model.")
-    if groups[0].method != "direct":
+    if groups[0].form.lifted:
         raise refusal("it is lifted", 'Train with method="direct", or use save_model.')
-    if len(estimator._parameters) > 1:
+    if len(fitted.targets) > 1:
         raise refusal(f"it has {len(estimator.classes_)} classes", "Export binary classifiers, or use save_model.")
-    parameters = estimator._parameters[0].copy(np.float64)
+    parameters = fitted.targets[0].copy(np.float64)
     P, lams = parameters.factors[0][:, 0], parameters.lambdas[0]
     if np.any(lams < 0):
         raise refusal(
@@ -157,7 +159,7 @@ def _as_libfm(estimator, path) -> tuple[float, np.ndarray, np.ndarray]:
             'Train with init_lambdas="ones" and fit_lambdas=False, or use save_model.',
         )
     d = estimator.n_features_in_
-    w = parameters.coef if estimator._fitted_model.fit_linear else np.zeros(d)
+    w = parameters.coef if fitted.model.fit_linear else np.zeros(d)
     for q in range(d, P.shape[1]):  # a dummy feature is always 1: its products with x_j are linear
         w = w + (lams * P[:, q]) @ P[:, :d]
     V = (np.sqrt(lams)[:, None] * P[:, :d]).T

@@ -3,9 +3,18 @@
 A loss has three members (the paper's Table of losses in appendix D):
 
 - ``curvature``: a bound mu on the second derivative in f (the loss is mu-smooth),
-- ``value(y, f)`` and ``derivative(y, f)``, the latter with respect to f.
+- ``value(y, f)`` and ``derivative(y, f)``, the latter with respect to f,
 
-A user's own loss is one such class; see `as_loss`.
+and may state facts that make training faster or a model more useful:
+
+- ``residual = True``: the loss depends on f - y alone. Training then keeps one number less for a sample.
+- ``quadratic = True``: its second derivative is constant, and so equal to `curvature`.
+- ``second_derivative(y, f)``: for Gauss-Newton steps, which otherwise take differences of the first.
+- ``probability(f)``, of an array: the probability of the class 1. Classifiers then have `predict_proba`.
+- ``tasks``: ("regression",), ("classification",) or both, for losses that estimators know by name.
+
+A user's own loss is one such class, and needs no registration; see `as_loss`. A loss that comes with polyfm is one
+class in `polyfm.loops.losses` and one line in `LOSSES`.
 """
 
 import math
@@ -14,6 +23,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from polyfm.loops.jit import compiled
+from polyfm.loops.losses import Logistic, Squared, SquaredHinge
+
+__all__ = ["LOSSES", "Logistic", "Loss", "Squared", "SquaredHinge", "as_loss", "losses_for"]
+
+LOSSES: dict[str, type] = {"squared": Squared, "squared_hinge": SquaredHinge, "logistic": Logistic}
 
 
 class Loss(Protocol):
@@ -27,56 +41,19 @@ class Loss(Protocol):
     def derivative(self, y: float, f: float) -> float: ...
 
 
-@compiled
-class Squared(NamedTuple):
-    """l = (f - y)^2 / 2, for real targets."""
-
-    curvature: float = 1.0
-
-    def value(self, y, f):
-        return 0.5 * (f - y) * (f - y)
-
-    def derivative(self, y, f):
-        return f - y
+FACTS = ("residual", "quadratic")  # False where a loss does not say
+OPTIONAL_METHODS = ("second_derivative", "probability")
 
 
-@compiled
-class SquaredHinge(NamedTuple):
-    """l = max(1 - y f, 0)^2, for targets -1 and 1."""
-
-    curvature: float = 2.0
-
-    def value(self, y, f):
-        margin = max(1.0 - y * f, 0.0)
-        return margin * margin
-
-    def derivative(self, y, f):
-        return -2.0 * y * max(1.0 - y * f, 0.0)
+def losses_for(task: str) -> list[str]:
+    """The names of the losses for "regression" or "classification"."""
+    return [name for name, cls in LOSSES.items() if task in cls.tasks]  # type: ignore[attr-defined]
 
 
-@compiled
-class Logistic(NamedTuple):
-    """l = log(1 + exp(-y f)), for targets -1 and 1. Neither branch can overflow."""
-
-    curvature: float = 0.25
-
-    def value(self, y, f):
-        z = y * f
-        if z > 0.0:
-            return math.log1p(math.exp(-z))
-        return math.log1p(math.exp(z)) - z
-
-    def derivative(self, y, f):
-        z = y * f
-        if z > 0.0:
-            e = math.exp(-z)
-            return -y * e / (1.0 + e)
-        return -y / (1.0 + math.exp(z))
-
-
-LOSSES: dict[str, type] = {"squared": Squared, "squared_hinge": SquaredHinge, "logistic": Logistic}
-REGRESSION_LOSSES = ("squared",)
-CLASSIFICATION_LOSSES = ("logistic", "squared_hinge", "squared")
+def states(loss: Any, fact: str) -> bool:
+    """Whether a loss (or its name) states one of `FACTS` or has one of the `OPTIONAL_METHODS`."""
+    loss = LOSSES.get(loss) if isinstance(loss, str) else loss
+    return bool(getattr(loss, fact, False))
 
 
 def as_loss(loss: Any) -> Loss:
@@ -109,15 +86,17 @@ def _adopt(loss: Any) -> Loss:
                 f"The loss {cls.__name__} has no {member!r}. A loss needs a number `curvature` and the methods "
                 "`value(self, y, f)` and `derivative(self, y, f)`."
             )
-    for member in ("value", "derivative"):
+    own = {name: getattr(cls, name) for name in OPTIONAL_METHODS if hasattr(cls, name)}
+    for member in ("value", "derivative", *({"second_derivative"} & set(own))):
         function = getattr(cls, member, None)
         if getattr(getattr(function, "__code__", None), "co_argcount", None) != 3:
             raise TypeError(
                 f"{cls.__name__}.{member} must be a method with the arguments (self, y, f): a scalar target and a "
                 "scalar prediction."
             )
+    facts = {name: bool(getattr(loss, name, False)) for name in FACTS}
     names = getattr(cls, "_fields", None) or tuple(vars(loss))
-    fields = {name: getattr(loss, name) for name in {"curvature": None, **dict.fromkeys(names)}}
+    fields = {name: getattr(loss, name) for name in {"curvature": None, **dict.fromkeys(names)} if name not in FACTS}
     for name, number in fields.items():
         if isinstance(number, bool) or not isinstance(number, (int, float, np.integer, np.floating)):
             raise TypeError(f"{cls.__name__}.{name} must be a number, got {number!r}; loops cannot use other types.")
@@ -127,16 +106,19 @@ def _adopt(loss: Any) -> Loss:
             f"{fields['curvature']!r}."
         )
     _check_values(loss)
-    key = cls, tuple(fields)
+    key = cls, (*fields, *(name for name, true in facts.items() if true))
     if key not in _adopted:
         base = NamedTuple(cls.__name__, [(name, float) for name in fields])  # type: ignore[misc]
-        methods = {"value": cls.value, "derivative": cls.derivative, "__module__": cls.__module__, "__slots__": ()}
-        _adopted[key] = compiled(type(cls.__name__, (base,), methods))
+        methods = {"value": cls.value, "derivative": cls.derivative, **own}
+        _adopted[key] = compiled(
+            type(cls.__name__, (base,), {**methods, **facts, "__module__": cls.__module__, "__slots__": ()})
+        )
     return _adopted[key](**{name: float(number) for name, number in fields.items()})
 
 
 def _check_values(loss: Any) -> None:
-    """Check, on a few points, that the derivative is that of the value and is as smooth as the curvature says."""
+    """Check, on a few points, that the derivative is that of the value and is as smooth as the curvature says, and that
+    the facts that the loss states are true."""
     name, step = type(loss).__name__, 1e-5
     for y in (-1.0, 1.0):
         for f in (-2.3, -0.4, 0.0, 0.7, 3.1):
@@ -144,6 +126,12 @@ def _check_values(loss: Any) -> None:
                 value, slope = float(loss.value(y, f)), float(loss.derivative(y, f))
                 numeric = (loss.value(y, f + step) - loss.value(y, f - step)) / (2 * step)
                 bend = (loss.derivative(y, f + step) - loss.derivative(y, f - step)) / (2 * step)
+                shifted = value, slope
+                if states(loss, "residual"):
+                    shifted = float(loss.value(0.0, f - y)), float(loss.derivative(0.0, f - y))
+                second = loss.curvature
+                if states(loss, "second_derivative"):
+                    second = float(loss.second_derivative(y, f))
             except Exception as error:
                 raise TypeError(f"{name} failed on y={y}, f={f}: {error}.") from error
             if not (math.isfinite(value) and math.isfinite(slope)):
@@ -161,3 +149,18 @@ def _check_values(loss: Any) -> None:
                 )
             if bend < -1e-6:
                 raise ValueError(f"{name} is not convex: its derivative falls at y={y}, f={f}.")
+            if not np.allclose(shifted, (value, slope)):
+                raise ValueError(
+                    f"{name} says residual=True, but its value or derivative at y={y}, f={f} differs from that at "
+                    f"y=0, f={f - y:g}. Leave `residual` out unless the loss depends on f - y alone."
+                )
+            if states(loss, "quadratic") and abs(bend - loss.curvature) > 1e-3 * loss.curvature:
+                raise ValueError(
+                    f"{name} says quadratic=True, but bends at the rate {bend:.6g} at y={y}, f={f}, where its "
+                    f"curvature is {loss.curvature!r}. Leave `quadratic` out unless the second derivative is constant."
+                )
+            if not 0 <= second <= loss.curvature * (1 + 1e-9):
+                raise ValueError(
+                    f"{name}.second_derivative({y}, {f}) is {second:.6g}; it must lie between 0 and "
+                    f"curvature={loss.curvature!r}."
+                )

@@ -15,7 +15,9 @@ from polyfm.cli.common import console, data_options, make_source, plainly, show
 from polyfm.cli.options import estimator_options, given_parameters
 from polyfm.cli.scores import Progressive, scores
 from polyfm.cli.sources import Source, is_classification
+from polyfm.estimators.path_search import OF_ONE_FIT
 from polyfm.modelfile import save_model
+from polyfm.training import hooks
 
 
 @click.command()
@@ -67,15 +69,7 @@ def _estimator(kind: str, classify: bool, cv: bool, parameters: dict):
     family = {"fm": "FactorizationMachine", "pn": "PolynomialNetwork"}[kind]
     name = family + ("Classifier" if classify else "Regressor") + ("CV" if cv else "")
     if cv:
-        single = {
-            "beta",
-            "early_stopping",
-            "validation_fraction",
-            "n_iter_no_change",
-            "checkpoint",
-            "checkpoint_interval",
-        }
-        refused = sorted(single & set(parameters))
+        refused = sorted(set(OF_ONE_FIT) & set(parameters))
         if refused:
             raise click.UsageError(f"--cv does not go with --{refused[0].replace('_', '-')}.")
     return getattr(polyfm, name)(**parameters)
@@ -104,7 +98,7 @@ def _fit_whole(source, kind, task, fields, test_fraction, cv, parameters) -> dic
             X, y, test_size=test_fraction, random_state=seed, stratify=y if classify else None
         )
         held_out = (X_test, y_test)
-    interrupted = _fit_watched(model, estimator, X_train, y_train, cv)
+    interrupted = _fit_watched(model, X_train, y_train)
     fitted = model[-1] if hasattr(model, "steps") else model
     summary: dict[str, Any] = {
         "data": "the embedded diabetes set" if source.path is None else str(source.path),
@@ -119,28 +113,25 @@ def _fit_whole(source, kind, task, fields, test_fraction, cv, parameters) -> dic
     return {**summary, "_model": model, "_interrupted": interrupted}
 
 
-def _fit_watched(model, estimator, X, y, cv: bool) -> bool:
+def _fit_watched(model, X, y) -> bool:
     """Fit with a progress bar; whether it was interrupted."""
     columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("epoch {task.completed}/{task.total}"),
-        TextColumn("{task.fields[note]}"), TimeElapsedColumn(), TimeRemainingColumn(),
+        TextColumn("{task.description}"), BarColumn(),
+        TextColumn("{task.fields[unit]} {task.completed:.0f}/{task.total:.0f}"), TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("searching" if cv else "training", total=estimator.max_iter, note="")
+        task = progress.add_task("training", total=1, note="", unit="epoch")
 
-        def watch(monitor, state) -> bool:
+        def watch(seen: hooks.Progress) -> None:
+            unit = {"training": "epoch", "searching": "fit"}[seen.stage]
             progress.update(
-                task, completed=len(monitor.history), note=f"objective {monitor.history[-1]:.6g}{monitor.note}"
+                task, description=seen.stage, completed=seen.done, total=seen.total, note=seen.note, unit=unit
             )
-            return False
 
-        estimator._watchers = (watch,)
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught, hooks.watching(watch):
             warnings.simplefilter("always")
-            try:
-                model.fit(X, y)
-            finally:
-                del estimator._watchers
+            model.fit(X, y)
     for warning in caught:
         if issubclass(warning.category, UserWarning):
             console.print(f"Note: {warning.message}", style="yellow", soft_wrap=True)

@@ -8,16 +8,18 @@ from pathlib import Path
 import click
 
 from polyfm.estimators import FactorizationMachineClassifier, FactorizationMachineRegressor, PolynomialNetworkRegressor
+from polyfm.losses import LOSSES
+from polyfm.solvers import SOLVERS
 
 CHOICES = {
-    "loss": ["squared", "logistic", "squared_hinge"],
+    "loss": list(LOSSES),
     "method": ["direct", "lifted"],
     "fit_lower": ["explicit", "augment", "none"],
     "init_lambdas": ["ones", "random_signs"],
-    "solver": ["auto", "cd", "lbfgs", "sgd"],
+    "solver": ["auto", *SOLVERS],
 }
 TYPES = {"n_jobs": int, "random_state": int, "checkpoint": click.Path(path_type=Path), "batch_size": str}
-ELSEWHERE = {"warm_start", "verbose"}  # they make no sense for a command that runs once
+ELSEWHERE = {"warm_start", "verbose", "groups"}  # they make no sense for a command that runs once, or are no numbers
 
 
 def _help(name: str) -> str:

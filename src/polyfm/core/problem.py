@@ -1,77 +1,85 @@
-"""Problem: data, loss, model and penalties; the objective over the parameters. It knows no solver."""
+"""Problem: data, model, response and penalties; the objective over the parameters. It knows no solver."""
 
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from polyfm.core.design import Design, frozen
-from polyfm.core.model import Model, Parameters, bases_last, weights
+from polyfm.core.layout import layout
+from polyfm.core.model import Model
+from polyfm.core.parameters import Parameters
+from polyfm.core.penalty import Penalty
 from polyfm.core.threads import in_order, row_blocks
-from polyfm.loops import gradient as _gradient
-from polyfm.loops import rows as _rows
-from polyfm.losses import Loss, Squared
+from polyfm.loops import gradient, rows
+from polyfm.loops.response import Response
 
 
 @dataclass(frozen=True)
 class Problem:
-    """min over the parameters of  sum_i w_i l(y_i, f_i) + penalties, with f the model's predictions:
+    """min over the parameters of  sum_i w_i l(y_i, f_i) + penalties, with f the model's predictions.
 
-        direct   beta sum_s |lambda_s| |p_s|^2      lifted   beta/2 sum_t |U^t|^2      linear   alpha/2 |w|^2
-
-    The loss is a sum, never a mean: a weight of 2 is the row twice. The intercept is not penalised.
-    Rows are those of `design`; use `with_target` for targets in the caller's order.
+    The loss is a sum, never a mean: a weight of 2 is the row twice, and problems over parts of the rows add up
+    (`loss_and_gradient`). Rows are those of `design`; use `with_target` for targets in the caller's order.
     """
 
     design: Design
     model: Model
-    loss: Loss
-    y: np.ndarray
-    weight: np.ndarray | None = None
-    alpha: float = 1.0
-    beta: float = 1.0
+    response: Response
+    penalty: Penalty
 
     @classmethod
-    def with_target(cls, design: Design, model: Model, loss: Loss, y, weight, alpha: float, beta: float) -> "Problem":
-        """A problem from targets and weights in the order of the caller's rows."""
+    def with_target(cls, design: Design, model: Model, loss: Any, y, weight, alpha, beta) -> "Problem":
+        """A problem from targets and weights in the order of the caller's rows. `alpha` and `beta` are numbers or
+        `Ridge`s."""
         order = slice(None) if design.order is None else design.order
         y = frozen(y[order], design.dtype)
         weight = None if weight is None else frozen(weight[order], design.dtype)
-        return cls(design, model, loss, y, weight, alpha, beta)
+        response = Response(loss, None, weight, y) if _is_residual(loss) else Response(loss, y, weight, None)
+        return cls(design, model, response, Penalty.of(model, design.shape[1], alpha, beta))
 
     @property
-    def offset(self) -> np.ndarray | None:
-        """What solvers subtract from predictions: the squared loss needs the residual alone, so that y itself can
-        stay out of the loops (`target` is then None) and a sample's state is a number smaller."""
-        return self.y if isinstance(self.loss, Squared) else None
+    def loss(self) -> Any:
+        return self.response.loss
 
     @property
-    def target(self) -> np.ndarray | None:
-        return None if isinstance(self.loss, Squared) else self.y
+    def y(self) -> np.ndarray:
+        y = self.response.shift if self.response.y is None else self.response.y
+        assert y is not None
+        return y
 
-    def predict(self, parameters: Parameters, f: np.ndarray | None = None) -> np.ndarray:
-        """Predictions, less the offset; in `f` where it is given."""
+    @property
+    def total_weight(self) -> float:
+        weight = self.response.weight
+        return float(len(self.y) if weight is None else np.sum(weight, dtype=np.float64))
+
+    def shifted_predictions(self, parameters: Parameters, f: np.ndarray | None = None) -> np.ndarray:
+        """Predictions less the response's shift (for the squared loss: the residuals); in `f` where it is given."""
         f = self.model.predict(parameters, self.design, f)
-        if self.offset is not None:
-            f -= self.offset
+        if self.response.shift is not None:
+            f -= self.response.shift
         return f
 
     def total_loss(self, f: np.ndarray) -> float:
-        """sum_i w_i l(y_i, f_i), for predictions less the offset."""
-        return float(_rows.total_loss(self.loss, self.target, self.weight, f))
-
-    def penalty(self, parameters: Parameters) -> float:
-        total = 0.5 * self.alpha * float(np.sum(np.square(parameters.coef, dtype=np.float64)))
-        for group, P, lams in zip(self.model.groups, parameters.factors, parameters.lambdas, strict=True):
-            norms = np.sum(np.square(P, dtype=np.float64), axis=(1, 2))
-            total += 0.5 * float(group.penalties(self.beta, lams.astype(np.float64)) @ norms)
-        return total
+        """sum_i w_i l(y_i, f_i), for shifted predictions."""
+        return float(rows.total_loss(self.response, f))
 
     def objective(self, parameters: Parameters) -> float:
-        return self.total_loss(self.predict(parameters)) + self.penalty(parameters)
+        return self.total_loss(self.shifted_predictions(parameters)) + self.penalty.value(parameters)
 
     def value_and_gradient(self, parameters: Parameters, n_threads: int = 1) -> tuple[float, Parameters]:
-        """The objective and its gradient by all parameters, lambda included, in one pass over the rows.
+        """The objective and its gradient by all parameters, lambda included, in one pass over the rows."""
+        value, slopes = self.loss_and_gradient(parameters, n_threads)
+        penalty = self.penalty.gradient(parameters)
+        total = Parameters(
+            tuple(map(np.add, slopes.factors, penalty.factors)), tuple(map(np.add, slopes.lambdas, penalty.lambdas)),
+            slopes.coef + penalty.coef, slopes.intercept,
+        )  # fmt: skip
+        return value + self.penalty.value(parameters), total
+
+    def loss_and_gradient(self, parameters: Parameters, n_threads: int = 1) -> tuple[float, Parameters]:
+        """The total loss and its gradient, without the penalties: those of parts of the rows add up to those of all.
 
         Costs O(degree * bases * nnz). Rows are taken in blocks whose number does not depend on `n_threads`, and
         their sums are added in order, so that neither does the result.
@@ -79,40 +87,39 @@ class Problem:
         (n, d), nnz = self.design.shape, int(self.design.rows.indptr[-1])
         bounds = row_blocks(n, sum(P.size for P in parameters.factors), nnz / d)
         # Sums run in double precision whatever the data are: they are where single precision would be lost.
-        first = self.blocks(parameters, _gradient.TILE, np.float64)
-        others = [tuple(block.apart() for block in first) for _ in bounds[2:]]
-        parts = [(blocks, np.zeros(d)) for blocks in (first, *others)]
+        first = self.tiles(parameters, gradient.TILE, np.float64)
+        others = [tuple(tile.apart() for tile in first) for _ in bounds[2:]]
+        parts = [(tiles, np.zeros(d)) for tiles in (first, *others)]
 
         def run(part: int) -> tuple[float, float]:
-            blocks, gw = parts[part]
-            return _gradient.value_and_gradient(
-                blocks, self.loss, *self.design.rows, self.target, self.weight, self.offset, parameters.coef,
-                parameters.intercept[0], bounds[part], bounds[part + 1], gw,
+            tiles, gw = parts[part]
+            return gradient.loss_and_gradient(
+                tiles, self.response, tuple(self.design.rows), parameters.coef, parameters.intercept[0], bounds[part],
+                bounds[part + 1], gw,
             )  # fmt: skip
 
         sums = in_order(run, len(parts), n_threads)
-        value = sum(v for v, _ in sums) + self.penalty(parameters)
         factors, lambdas = [], []
-        for g, (group, P, lams) in enumerate(
-            zip(self.model.groups, parameters.factors, parameters.lambdas, strict=True)
-        ):
+        for g, group in enumerate(self.model.groups):
             k = group.n_bases
-            G = reduce(np.add, (blocks[g].G for blocks, _ in parts)).T[:k]
-            norms = np.sum(np.square(P, dtype=np.float64), axis=(1, 2))
-            factors.append(G + group.penalties(self.beta, lams)[:, None, None] * P)
-            slopes = reduce(np.add, (blocks[g].g for blocks, _ in parts))[:k] * group.scale
-            lambdas.append(slopes + self.beta * np.sign(lams) * norms if group.method == "direct" else slopes)
-        coef = reduce(np.add, (gw for _, gw in parts)) + self.alpha * parameters.coef
+            factors.append(reduce(np.add, (tiles[g].G for tiles, _ in parts)).T[:k])
+            lambdas.append(reduce(np.add, (tiles[g].g for tiles, _ in parts))[:k] * group.form.scale)
+        coef = reduce(np.add, (gw for _, gw in parts))
         intercept = np.array([sum(gb for _, gb in sums)])
-        return value, Parameters(tuple(factors), tuple(lambdas), coef, intercept)
+        return sum(v for v, _ in sums), Parameters(tuple(factors), tuple(lambdas), coef, intercept)
 
-    def blocks(self, parameters: Parameters, tile: int, gradient_dtype) -> tuple[_gradient.Block, ...]:
-        """The groups of bases as loops over rows want them, with room for a gradient."""
+    def tiles(self, parameters: Parameters, n_rows: int, gradient_dtype) -> tuple[gradient.Tile, ...]:
+        """The groups of bases with working space for `n_rows` rows at a time, and room for a gradient."""
         dtype = self.design.dtype
-        blocks = []
-        for group, P, lams in zip(self.model.groups, parameters.factors, parameters.lambdas, strict=True):
-            T, lams = bases_last(P, dtype), weights(group, lams, dtype)
-            A = np.empty((tile, group.n_slots, len(lams)), dtype=dtype)
-            G, g = np.zeros(T.shape, dtype=gradient_dtype), np.zeros(lams.shape, dtype=gradient_dtype)
-            blocks.append(_gradient.Block(group.form, group.n_dummies, T, lams, A, np.empty_like(lams), G, g))
-        return tuple(blocks)
+        tiles = []
+        for group, P, lams in self.model.each(parameters):
+            bases = layout(group, P, lams, dtype)
+            A = np.empty((n_rows, bases.slots, len(bases.lams)), dtype=dtype)
+            G, g = np.zeros(bases.T.shape, dtype=gradient_dtype), np.zeros(bases.lams.shape, dtype=gradient_dtype)
+            tiles.append(gradient.Tile(bases, A, np.empty_like(bases.lams), G, g))
+        return tuple(tiles)
+
+
+def _is_residual(loss: Any) -> bool:
+    """Whether the loss depends on f - y alone, so that y itself can stay out of the loops."""
+    return bool(getattr(loss, "residual", False))

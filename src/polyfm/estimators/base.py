@@ -1,4 +1,4 @@
-"""The scikit-learn face: estimators validate and encode, and leave the numbers to `Problem` and its solvers."""
+"""The scikit-learn face: estimators validate and encode, and leave the numbers to `polyfm.training`."""
 
 import copy
 import os
@@ -19,22 +19,23 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polyfm.conversion import converted
 from polyfm.core.design import Design
-from polyfm.core.model import Model, Parameters, Predictor, build_model
-from polyfm.core.problem import Problem
-from polyfm.estimators._sklearn import (
-    CallbackSupportMixin,
-    Interval,
-    StrOptions,
-    check_sample_weight,
-)
-from polyfm.loops.jit import source_stamp
+from polyfm.core.fitted import Fitted
+from polyfm.core.model import Model, build_model
+from polyfm.core.parameters import Parameters
+from polyfm.estimators._sklearn import CallbackSupportMixin, Interval, StrOptions, check_sample_weight
+from polyfm.estimators.callbacks import CallbackTask
+from polyfm.estimators.validation import as_ridge, check_features, check_lambdas
 from polyfm.losses import as_loss
-from polyfm.solvers import SGD, SOLVERS, Hook, Result, automatic, is_multilinear, make_solver, run_in_place
-from polyfm.training.hooks import CallbackTask, Checkpoint, EarlyStopping, read_checkpoint
-from polyfm.training.initial import initial_parameters
+from polyfm.solvers import Result, check_solver, names_of
+from polyfm.training.checkpoint import Checkpoint, Outcome, identity_of, package_stamp, read_checkpoint
+from polyfm.training.hooks import current_watch
+from polyfm.training.recipe import Recipe
+from polyfm.training.session import Session, Start
 
-LARGEST = {"float64": 1e100, "float32": 1e15}  # beyond these, squares of derivatives overflow
 NOT_IN_KEY = {"max_iter", "tol", "verbose", "warm_start", "n_jobs", "checkpoint", "checkpoint_interval"}
+# What a fit leaves beside the model itself. None of it stays behind when another fit has no use for it.
+OF_TRAINING = ("objective_", "history_", "n_iter_", "solver_", "validation_losses_", "n_samples_seen_")
+PENALTY = [Interval(Real, 0, None, closed="left"), "array-like", dict]
 
 
 class PolynomialModel(CallbackSupportMixin, BaseEstimator):
@@ -45,8 +46,9 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
     _parameter_constraints: dict = {
         "degree": [Interval(Integral, 2, None, closed="left")],
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "beta": [Interval(Real, 0, None, closed="left")],
+        "alpha": PENALTY,
+        "beta": PENALTY,
+        "groups": ["array-like", None],
         "method": [StrOptions({"direct", "lifted"})],
         "fit_lower": [StrOptions({"explicit", "augment"}), None],
         "fit_linear": ["boolean"],
@@ -54,7 +56,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         "init_lambdas": [StrOptions({"ones", "random_signs"}), "array-like"],
         "fit_lambdas": ["boolean"],
         "init_scale": [Interval(Real, 0, None, closed="neither")],
-        "solver": [StrOptions({"auto", *SOLVERS})],
+        "solver": [str],
         "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -69,26 +71,21 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
-    # -- fitting ------------------------------------------------------------------------------------------------------
+    # -- what to train ------------------------------------------------------------------------------------------------
 
     def _validate_options(self) -> None:
         """Combinations of parameters that make no sense, before any work is done."""
-        if self.solver in ("cd", "block") and not is_multilinear(self._model()):
-            raise ValueError(
-                f"{type(self).__name__} with method={self.method!r} cannot be trained by coordinate descent: the "
-                "homogeneous kernel is not multilinear in its bases. Use solver='newton', 'lbfgs' or 'sgd', or "
-                "method='lifted'."
-            )
-        if self.solver == "sgd" and self.fit_lambdas:
-            raise ValueError("fit_lambdas=True needs solver='cd', 'block', 'newton' or 'lbfgs', got 'sgd'.")
+        who = f"{type(self).__name__} with method={self.method!r}"
+        check_solver(self.solver, self._model(), self.fit_lambdas, who)
         if self.method == "lifted":
             if self.fit_lambdas:
                 raise ValueError("fit_lambdas=True needs method='direct': a lifted model has no lambdas to fit.")
             if not isinstance(self.init_lambdas, str) or self.init_lambdas != "ones":
                 raise ValueError("init_lambdas needs method='direct': a lifted model has no lambdas.")
         for name in ("alpha", "beta", "init_scale"):
-            if not np.isfinite(getattr(self, name, 0.0)):
-                raise ValueError(f"{name} must be finite, got {getattr(self, name)}.")
+            value = getattr(self, name, 0.0)
+            if isinstance(value, Real) and not np.isfinite(float(value)):
+                raise ValueError(f"{name} must be finite, got {value}.")
 
     def _model(self) -> Model:
         return build_model(
@@ -96,86 +93,26 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             self.fit_intercept,
         )  # fmt: skip
 
-    def _given_lambdas(self, model: Model):
-        """`init_lambdas` as a word or as a checked array over all bases."""
-        if isinstance(self.init_lambdas, str):
-            return self.init_lambdas
-        lams = np.asarray(self.init_lambdas, dtype=np.float64)
-        n_bases = sum(group.n_bases for group in model.groups)
-        if lams.shape != (n_bases,):
-            raise ValueError(
-                f"init_lambdas has shape {lams.shape}, but the model has {n_bases} bases (n_components="
-                f"{self.n_components} for each of {len(model.groups)} degree(s)): pass ({n_bases},) values."
-            )
-        if not np.all(np.isfinite(lams)):
-            raise ValueError("init_lambdas must be finite numbers.")
-        return lams
+    def _recipe(self, n_features: int) -> Recipe:
+        """How to train, once the number of features is known."""
+        model = self._model()
+        named = getattr(self, "feature_names_in_", None)
+        dummies = model.groups[0].n_dummies
+        return Recipe(
+            model,
+            as_loss(self.loss),
+            as_ridge("alpha", self.alpha, self.groups, named, n_features),
+            as_ridge("beta", self.beta, self.groups, named, n_features, dummies),
+            self.init_scale,
+            check_lambdas(self.init_lambdas, model),
+            self.solver,
+            self.fit_lambdas,
+            self.batch_size,
+            effective_n_jobs(self.n_jobs),
+        )
 
-    def _fit_targets(self, X, y, targets: list[np.ndarray], sample_weight) -> None:
-        """Fit one set of parameters for each target; they share the views of X."""
-        loss, model = as_loss(self.loss), self._model()
-        lams = self._given_lambdas(model)
-        sample_weight = self._checked_weights(X, sample_weight)
-        check_features(X)
-        callbacks = CallbackTask(self, X, y, len(targets))
-        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=len(targets))
-        key = self._key(X, targets, sample_weight) if self.warm_start or self.checkpoint else ""
-        train, held_out = self._split(X, y, int(seeds[0]))
-        arranged = {"shuffle_rows": int(seeds[0])} if self.solver == "sgd" else {"sort_rows": True}
-        # Even a slice of everything would copy a sparse X.
-        design = Design(X if held_out is None else X[train], **arranged)
-        unseen = None if held_out is None else Design(X[held_out])
-        self.solver_ = self._solver_name(model, design)
-        starts = self._warm_starts(model, design, len(targets), key)
-        finished, current = read_checkpoint(Path(self.checkpoint), key) if self.checkpoint else ([], None)
-
-        def problem(design: Design, rows, target: np.ndarray) -> Problem:
-            weight = None if sample_weight is None else sample_weight[rows]
-            return Problem.with_target(design, model, loss, target[rows], weight, self.alpha, self.beta)
-
-        results = list(finished)
-        for index in range(len(finished), len(targets)):
-            solver = make_solver(
-                self.solver_, fit_lambdas=self.fit_lambdas, n_threads=effective_n_jobs(self.n_jobs),
-                seed=int(seeds[index]), batch_size=self.batch_size,
-            )  # fmt: skip
-            task = problem(design, train, targets[index])
-            start, extra, history = *starts[index], None
-            if current is not None and index == len(finished):
-                start, extra, history = current.parameters, current.extra, list(current.history)
-            if start is None:
-                start = initial_parameters(task, np.random.RandomState(seeds[index]), self.init_scale, lams)
-            hooks: list[Hook] = []
-            stopping = None
-            if unseen is not None:
-                stopping = EarlyStopping(problem(unseen, held_out, targets[index]), self.n_iter_no_change)
-                hooks.append(stopping)
-            if self.checkpoint:
-                hooks.append(Checkpoint(self.checkpoint, self.checkpoint_interval, key, solver, list(results)))
-            hooks += [*callbacks.hooks(model, index), *getattr(self, "_watchers", ())]
-            if results and results[-1].interrupted:
-                result = Result(start, np.array([task.objective(start)]), False, True, {})
-            else:
-                result = run_in_place(
-                    solver, task, start, max_iter=self.max_iter, tol=self.tol, verbose=self.verbose,
-                    hooks=tuple(hooks), extra=extra, history=history,
-                )  # fmt: skip
-            if stopping is not None and stopping.best_parameters is not None:
-                result = result._replace(parameters=stopping.best_parameters, extra={})  # it was the last epoch's
-                result.history[-1] = task.objective(result.parameters)
-                self.validation_losses_ = np.array(stopping.losses)
-            results.append(result)
-            callbacks.end_target()
-        self._keep(model, results)
-        self._stream: Any = None
-        self._resume = (key, [result.extra for result in results]) if self.warm_start else None
-        callbacks.end()
-        if self.checkpoint and not results[-1].interrupted:
-            Path(self.checkpoint).unlink(missing_ok=True)
-        self._warn(results)
-
-    def _solver_name(self, model: Model, design: Design) -> str:
-        return automatic(model, design) if self.solver == "auto" else self.solver
+    def _seeds(self, n_targets: int) -> np.ndarray:
+        return check_random_state(self.random_state).randint(2**31 - 1, size=n_targets)
 
     def _checked_weights(self, X, sample_weight):
         if sample_weight is None:
@@ -185,10 +122,48 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             raise ValueError("All sample weights are zero: there is nothing to fit.")
         return sample_weight
 
+    # -- fitting ------------------------------------------------------------------------------------------------------
+
+    def _fit_targets(self, X, y, targets: list[np.ndarray], sample_weight) -> None:
+        """Fit one set of parameters for each target; they share the views of X."""
+        recipe = self._recipe(X.shape[1])
+        sample_weight = self._checked_weights(X, sample_weight)
+        check_features(X)
+        callbacks = CallbackTask(self, X, y, len(targets), recipe.model)
+        key = self._key(X, targets, sample_weight) if self.warm_start or self.checkpoint else ""
+        path = Path(self.checkpoint) if self.checkpoint else None
+        saved = read_checkpoint(path, key) if path else None
+        seeds = self._seeds(len(targets)) if saved is None else saved.seeds
+        train, held_out = self._split(X, y, int(seeds[0]))
+        # Even a slice of everything would copy a sparse X.
+        design = recipe.design(X if held_out is None else X[train], int(seeds[0]))
+        session = Session(
+            recipe, self.max_iter, self.tol, self.verbose,
+            patience=self.n_iter_no_change if self.early_stopping else None,
+            checkpoint=Checkpoint(path, self.checkpoint_interval, key, seeds) if path else None,
+            watch=current_watch(), more_hooks=callbacks.hooks,
+        )  # fmt: skip
+        outcomes = session.run(
+            design, targets, sample_weight, seeds, rows=train, held_out_rows=held_out,
+            held_out=None if held_out is None else Design(X[held_out]),
+            starts=self._warm_starts(recipe.model, design, len(targets), key), saved=saved,
+        )  # fmt: skip
+        self._keep(recipe.model, outcomes, recipe.solver_name(design))
+        self._stream: Any = None
+        self._resume = (key, [outcome.result.resume for outcome in outcomes]) if self.warm_start else None
+        callbacks.end()
+        interrupted = outcomes[-1].result.interrupted
+        if path and not interrupted:
+            path.unlink(missing_ok=True)
+        self._warn([outcome.result for outcome in outcomes])
+
     def _key(self, X, targets: list[np.ndarray], sample_weight) -> str:
         """What tells one problem from another: training goes on exactly only where all of this is the same."""
-        options = {name: value for name, value in self.get_params().items() if name not in NOT_IN_KEY}
-        return joblib.hash([X, targets, sample_weight, repr(sorted(options.items(), key=str)), source_stamp()])
+        options = {name: value for name, value in self.get_params(deep=False).items() if name not in NOT_IN_KEY}
+        options["loss"] = identity_of(as_loss(self.loss))
+        if not isinstance(self.random_state, Integral):
+            options["random_state"] = "drawn"  # the seeds that were drawn are in the checkpoint
+        return joblib.hash([X, targets, sample_weight, sorted(options.items()), package_stamp()])
 
     def _split(self, X, y, seed: int) -> tuple[Any, Any]:
         """Rows to train on and, with early stopping, rows to hold out."""
@@ -201,12 +176,13 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         )
         return np.sort(train), np.sort(held_out)
 
-    def _warm_starts(self, model: Model, design: Design, n_targets: int, key: str) -> list[tuple]:
+    def _warm_starts(self, model: Model, design: Design, n_targets: int, key: str) -> list[Start]:
         """For each target the parameters to start from and, on the same problem, what lets the solver go on exactly."""
-        previous = getattr(self, "_parameters", None)
-        if not self.warm_start or previous is None:
+        fitted: Fitted | None = getattr(self, "_fitted", None)
+        if not self.warm_start or fitted is None:
             return [(None, None)] * n_targets
         shapes = [group.shape(design.shape[1]) for group in model.groups]
+        previous = fitted.targets
         same = len(previous) == n_targets and [P.shape for P in previous[0].factors] == shapes
         if not same:
             raise ValueError(
@@ -214,19 +190,11 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
                 "degree, n_components, fit_lower, the features and the classes, or set warm_start=False."
             )
         resume = getattr(self, "_resume", None)
-        extras = resume[1] if resume and resume[0] == key else [None] * n_targets
-        return [(p.copy(design.dtype), extra) for p, extra in zip(previous, extras, strict=True)]
+        resumes = resume[1] if resume and resume[0] == key else [None] * n_targets
+        return [(p.copy(design.dtype), r) for p, r in zip(previous, resumes, strict=True)]
 
     def __getstate__(self):
         return {name: value for name, value in super().__getstate__().items() if name != "_resume"}
-
-    def _keep(self, model: Model, results: list[Result]) -> None:
-        """Turn results into fitted attributes. Objectives of several targets add up: one-vs-rest is one sum."""
-        self._keep_parameters(model, [result.parameters for result in results])
-        self.n_iter_ = max(result.n_iter for result in results)
-        padded = [np.pad(r.history, (0, self.n_iter_ - r.n_iter), mode="edge") for r in results]
-        self.history_ = np.sum(padded, axis=0)
-        self.objective_ = float(self.history_[-1])
 
     def _warn(self, results: list[Result]) -> None:
         if results[-1].interrupted:
@@ -248,39 +216,60 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
 
     def _partial_fit_targets(self, X, targets: list[np.ndarray], sample_weight) -> None:
         """One stochastic pass over a batch of rows; the first batch sets the start and the sizes of steps."""
-        loss, model = as_loss(self.loss), self._model()
+        recipe = self._recipe(X.shape[1])
         sample_weight = self._checked_weights(X, sample_weight)
         check_features(X)
         design = Design(X)
+        seeds = self._seeds(len(targets))
+        solvers: list[Any] = [recipe.make_solver(self.solver, int(seed)) for seed in seeds]
+        problems = [recipe.problem(design, y, sample_weight) for y in targets]
         states = getattr(self, "_stream", None)
-        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=len(targets))
-        solvers = [SGD(seed=int(seed), batch_size=self.batch_size) for seed in seeds]
-        problems = [Problem.with_target(design, model, loss, y, sample_weight, self.alpha, self.beta) for y in targets]
+        seen = {"n_iter_": 0, "n_samples_seen_": 0}
         if states is None:
-            lams = self._given_lambdas(model)
-            starts = getattr(self, "_parameters", None) or [
-                initial_parameters(p, np.random.RandomState(seed), self.init_scale, lams)
-                for p, seed in zip(problems, seeds, strict=True)
-            ]
+            fitted: Fitted | None = getattr(self, "_fitted", None)
+            starts = (
+                fitted.targets if fitted else [recipe.start(p, int(s)) for p, s in zip(problems, seeds, strict=True)]
+            )
             states = [
                 solver.init_state(p, start.copy(design.dtype))
                 for solver, p, start in zip(solvers, problems, starts, strict=True)
             ]
+        else:
+            seen = {name: getattr(self, name, 0) for name in seen}
         for solver, problem, state in zip(solvers, problems, states, strict=True):
             solver.stream(problem, state)
-        self._stream, self.solver_ = states, "sgd"
-        self._keep_parameters(model, [state.parameters.copy() for state in states])  # the next batch changes them
-        self.n_iter_ = getattr(self, "n_iter_", 0) + 1
-        self.n_samples_seen_ = getattr(self, "n_samples_seen_", 0) + X.shape[0]
+        self._forget_training()
+        self._stream, self.solver_ = states, self.solver
+        parameters = [state.parameters.copy() for state in states]  # the next batch changes them
+        self._set_fitted(Fitted(recipe.model, parameters))
+        self.n_iter_, self.n_samples_seen_ = seen["n_iter_"] + 1, seen["n_samples_seen_"] + X.shape[0]
 
-    def _keep_parameters(self, model: Model, parameters: list[Parameters]) -> None:
-        self._fitted_model = model
-        self._parameters = parameters
-        self._predictor = Predictor(model, parameters)
-        self.degrees_ = np.concatenate([np.full(g.n_bases, g.degree) for g in model.groups])
-        components = [_stacked_components(model, p) for p in parameters]
-        lambdas = [np.concatenate(p.lambdas) for p in parameters]
-        self._set_attributes(components, lambdas, [p.coef for p in parameters], [p.intercept[0] for p in parameters])
+    # -- fitted attributes --------------------------------------------------------------------------------------------
+
+    def _keep(self, model: Model, outcomes: list[Outcome], solver: str) -> None:
+        """Turn outcomes into fitted attributes. Objectives of several targets add up: one-vs-rest is one sum."""
+        self._forget_training()
+        results = [outcome.result for outcome in outcomes]
+        self._set_fitted(Fitted(model, [result.parameters for result in results]))
+        self.solver_ = solver
+        self.n_iter_ = max(result.n_iter for result in results)
+        self.history_ = _sum_of_histories([result.history for result in results])
+        self.objective_ = float(self.history_[-1])
+        losses = [o.validation_losses for o in outcomes if o.validation_losses is not None]
+        if losses:
+            self.validation_losses_ = _sum_of_histories(losses)
+
+    def _forget_training(self) -> None:
+        for name in OF_TRAINING:
+            self.__dict__.pop(name, None)
+
+    def _set_fitted(self, fitted: Fitted) -> None:
+        self._fitted = fitted
+        self.degrees_ = np.concatenate([np.full(g.n_bases, g.degree) for g in fitted.model.groups])
+        components = [_stacked_components(fitted.model, p) for p in fitted.targets]
+        lambdas = [np.concatenate(p.lambdas) for p in fitted.targets]
+        coefs, intercepts = [p.coef for p in fitted.targets], [p.intercept[0] for p in fitted.targets]
+        self._set_attributes(components, lambdas, coefs, intercepts)
 
     # -- the other form -----------------------------------------------------------------------------------------------
 
@@ -316,24 +305,24 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         other = copy.deepcopy(self)
         if self.method == method:
             return other
-        model, parameters = converted(self._fitted_model, self._parameters, method)
+        model, parameters = converted(self._fitted.model, self._fitted.targets, method)
         other.set_params(method=method, n_components=model.groups[0].n_bases, init_lambdas="ones", fit_lambdas=False)
         for name in ("objective_", "history_"):
             if hasattr(other, name):
                 delattr(other, name)
-        other._keep_parameters(model, parameters)
+        other._set_fitted(Fitted(model, parameters))
         return other
 
     # -- prediction ---------------------------------------------------------------------------------------------------
 
     def _raw_predict(self, X) -> np.ndarray:
         """Predictions of shape (targets, samples)."""
-        if not hasattr(self, "_predictor"):
+        if not hasattr(self, "_fitted"):
             check_is_fitted(self)
         if not self._is_plain(X):
             X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         n_threads = 1 if self.n_jobs in (None, 1) else effective_n_jobs(self.n_jobs)
-        return self._predictor(Design(X), n_threads)
+        return self._fitted.predict(Design(X), n_threads)
 
     def _is_plain(self, X) -> bool:
         """Whether X is an array that scikit-learn's checks would let pass as it is. They take longer than a row."""
@@ -356,26 +345,26 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         return tags
 
 
-def check_features(X) -> None:
-    check_range(
-        "X", X.data if hasattr(X, "indptr") else X, LARGEST[X.dtype.name],
-        "Scale the features first, for instance with sklearn.preprocessing.StandardScaler or MaxAbsScaler.",
-    )  # fmt: skip
-
-
-def check_range(name: str, values: np.ndarray, limit: float, remedy: str) -> None:
-    largest = max(abs(float(values.max())), abs(float(values.min()))) if values.size else 0.0
-    if largest > limit:
-        raise ValueError(
-            f"{name} has a value of magnitude {largest:.3g}, too large for products and squares in {values.dtype}. "
-            f"{remedy}"
+def streams(estimator) -> bool:
+    """Whether `partial_fit` is there."""
+    able = names_of("streams")
+    if estimator.solver not in able:
+        raise AttributeError(
+            f"partial_fit needs solver={' or '.join(map(repr, able))}, got solver={estimator.solver!r}."
         )
+    return True
+
+
+def _sum_of_histories(histories: list[np.ndarray]) -> np.ndarray:
+    """The sum of one-vs-rest histories; one that ended earlier stays at its last value."""
+    longest = max(map(len, histories))
+    return np.sum([np.pad(history, (0, longest - len(history)), mode="edge") for history in histories], axis=0)
 
 
 def _stacked_components(model: Model, parameters: Parameters) -> np.ndarray:
     """All bases in one array: (bases, features) when direct, (degree, bases, features) when lifted, where bases of a
     lower degree have zeros for the factors that they lack."""
-    if model.groups[0].method == "direct":
+    if not model.is_lifted:
         return _joined([P[:, 0] for P in parameters.factors])
     degree = model.groups[0].degree
     padded = [np.pad(P, ((0, 0), (0, degree - P.shape[1]), (0, 0))) for P in parameters.factors[1:]]

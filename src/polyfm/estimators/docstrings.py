@@ -2,6 +2,9 @@
 
 import inspect
 
+from polyfm.losses import losses_for
+from polyfm.solvers import SOLVERS, names_of
+
 _SUMMARY = {
     "FactorizationMachine": """Factorization machine {task} of any degree.
 
@@ -28,10 +31,15 @@ _BODY = """{summary}
     loss : {losses}, default="{loss}"
         A name, or any object with a number `curvature` (a bound on the second derivative) and methods
         `value(self, y, f)` and `derivative(self, y, f)`. The objective holds the *sum* of the losses.
-    alpha : float, default=1.0
-        Penalty alpha/2 |w|^2 on the linear weights.
-    beta : float, default=1.0
-        Penalty on the bases: beta sum_s |lambda_s| |p_s|^2 (direct) or beta/2 sum_t |U^t|^2 (lifted).
+    alpha : float, array of shape (n_features,) or dict, default=1.0
+        Penalty alpha/2 |w|^2 on the linear weights. An array has one for each feature; a dict has one for each field
+        in `groups` or, without these, for each feature by its name (or number, where they have no names).
+    beta : float, array of shape (n_features,) or dict, default=1.0
+        Penalty on the bases: beta sum_s |lambda_s| |p_s|^2 (direct) or beta/2 sum_t |U^t|^2 (lifted); by feature or
+        field as for `alpha`, which is the same as scaling the columns. Dummy features take the mean of the others.
+    groups : array-like of shape (n_features,), default=None
+        The field of each feature, such as "user" or "movie", for penalties by field. `TableEncoder.feature_fields_`
+        has them.
     method : {{"direct", "lifted"}}, default="{method}"
         Learn the bases p_s themselves, or m matrices U^1 .. U^m of which the interaction tensor is the symmetrised
         product{method_note}.
@@ -49,12 +57,10 @@ _BODY = """{summary}
     init_scale : float, default={init_scale}
         Size of the random initial interactions: their root mean square over the training data, in units of that of
         the residuals of the best constant. It does not depend on the units of X and y.
-    solver : {{"auto", "cd", "block", "newton", "lbfgs", "sgd"}}, default="auto"
-        Coordinate descent; block descent (all parameters of a feature at once: for data with few features in a row,
-        such as one-hot fields); damped Gauss-Newton steps on all parameters (for small problems); L-BFGS (an epoch
-        is one iteration); or stochastic steps (for very large data and streams). None needs a learning rate, and
-        but for the last the objective never increases. "auto" chooses by the model and the data; `solver_` says which
-        it was.
+    solver : {{"auto", {solvers}}}, default="auto"
+{solver_list}
+        "auto" chooses by the model and the data; `solver_` says which it was. None needs a learning rate, and the
+        objective never increases, except with {rising}.
     batch_size : int or "auto", default="auto"
         Rows in a stochastic step.
     max_iter : int, default={max_iter}
@@ -72,7 +78,7 @@ _BODY = """{summary}
     checkpoint_interval : int, default=10
     warm_start : bool, default=False
         Start from the parameters of the previous `fit`. On the same data, training goes on as if it had not stopped
-        (bit for bit, except with "lbfgs").
+        (bit for bit).
     n_jobs : int, default=None
         Threads for training and prediction. None is 1, -1 is all processors. Results do not depend on it. Descent uses
         threads on features that never occur together, such as one-hot fields; text and dense data have none, and
@@ -105,7 +111,8 @@ _BODY = """{summary}
     solver_ : str
         The solver that was used.
     validation_losses_ : ndarray of shape (n_iter_,)
-        The mean loss on the held-out rows after each epoch, with early stopping.
+        The mean loss on the held-out rows after each epoch, with early stopping; summed over classes where there
+        are several.
     n_features_in_ : int
         Number of features seen in `fit`.
 {more_attributes}
@@ -157,8 +164,8 @@ _SEARCH = """{name} with the penalty beta chosen by cross-validation.
         None is the estimator's own score: R2, or accuracy.
     n_jobs : int, default=None
         Folds that are fitted at the same time, in threads.
-    degree, n_components, loss, alpha, method, fit_lower, fit_linear, fit_intercept, init_lambdas, fit_lambdas, \
-init_scale, solver, batch_size, max_iter, tol, random_state, verbose
+    degree, n_components, loss, alpha, groups, method, fit_lower, fit_linear, fit_intercept, init_lambdas, \
+fit_lambdas, init_scale, solver, batch_size, max_iter, tol, random_state, verbose
         As in `{name}`.
 
     Attributes
@@ -198,6 +205,11 @@ def documented_search(cls: type) -> type:
     return cls
 
 
+def _quoted(names: list[str]) -> str:
+    *most, last = (f'"{name}"' for name in names)
+    return f"{', '.join(most)} or {last}" if most else last
+
+
 def documented(cls: type) -> type:
     """Write the class's docstring from its name and the defaults in its signature."""
     defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items()}
@@ -205,7 +217,8 @@ def documented(cls: type) -> type:
     family, task = cls.__name__.removesuffix("Classifier").removesuffix("Regressor"), "regression"
     if classifier:
         task = "classification"
-    losses = '{"logistic", "squared_hinge", "squared"} or loss object' if classifier else '{"squared"} or loss object'
+    known = ", ".join(f'"{name}"' for name in losses_for(task))
+    losses = f"{{{known}}} or loss object"
     cls.__doc__ = _BODY.format(
         **{
             key: defaults[key] for key in ("loss", "method", "fit_lower", "fit_linear", "init_scale", "max_iter", "tol")
@@ -214,7 +227,12 @@ def documented(cls: type) -> type:
         losses=losses,
         method_note=""
         if family == "FactorizationMachine"
-        else " (direct ones are trained by L-BFGS or stochastic steps)",
+        else f" (direct ones are trained by {_quoted(names_of('needs_multilinear', False))})",
+        solvers=", ".join(f'"{name}"' for name in SOLVERS),
+        solver_list="\n".join(
+            f'        - "{name}": {cls.summary}; an epoch is {cls.epoch}.' for name, cls in SOLVERS.items()
+        ),
+        rising=_quoted(names_of("monotone", False)),
         classes_note=" The arrays\n        have a leading axis of length 1 (two classes) or n_classes."
         if classifier
         else "",

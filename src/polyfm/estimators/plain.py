@@ -16,6 +16,7 @@ class FactorizationMachineRegressor(Regressor):
         loss="squared",
         alpha=1.0,
         beta=1.0,
+        groups=None,
         method="direct",
         fit_lower="explicit",
         fit_linear=True,
@@ -42,6 +43,7 @@ class FactorizationMachineRegressor(Regressor):
         self.loss = loss
         self.alpha = alpha
         self.beta = beta
+        self.groups = groups
         self.method = method
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear
@@ -76,6 +78,7 @@ class FactorizationMachineClassifier(Classifier):
         loss="logistic",
         alpha=1.0,
         beta=1.0,
+        groups=None,
         method="direct",
         fit_lower="explicit",
         fit_linear=True,
@@ -102,6 +105,7 @@ class FactorizationMachineClassifier(Classifier):
         self.loss = loss
         self.alpha = alpha
         self.beta = beta
+        self.groups = groups
         self.method = method
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear
@@ -136,6 +140,7 @@ class PolynomialNetworkRegressor(Regressor):
         loss="squared",
         alpha=1.0,
         beta=1.0,
+        groups=None,
         method="lifted",
         fit_lower="augment",
         fit_linear=False,
@@ -162,6 +167,7 @@ class PolynomialNetworkRegressor(Regressor):
         self.loss = loss
         self.alpha = alpha
         self.beta = beta
+        self.groups = groups
         self.method = method
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear
@@ -196,6 +202,7 @@ class PolynomialNetworkClassifier(Classifier):
         loss="logistic",
         alpha=1.0,
         beta=1.0,
+        groups=None,
         method="lifted",
         fit_lower="augment",
         fit_linear=False,
@@ -222,6 +229,7 @@ class PolynomialNetworkClassifier(Classifier):
         self.loss = loss
         self.alpha = alpha
         self.beta = beta
+        self.groups = groups
         self.method = method
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear

@@ -1,6 +1,7 @@
 """The estimators with a search for beta built in, as scikit-learn's RidgeCV and LassoCV have for alpha."""
 
 from polyfm.estimators.docstrings import documented_search
+from polyfm.estimators.path_search import PathSearch
 from polyfm.estimators.plain import (
     FactorizationMachineClassifier,
     FactorizationMachineRegressor,
@@ -8,7 +9,6 @@ from polyfm.estimators.plain import (
     PolynomialNetworkRegressor,
 )
 from polyfm.estimators.targets import Classifier, Regressor
-from polyfm.training.path import PathSearch
 
 
 @documented_search
@@ -30,6 +30,7 @@ class FactorizationMachineRegressorCV(PathSearch, Regressor):
         n_components=10,
         loss="squared",
         alpha=1.0,
+        groups=None,
         method="direct",
         fit_lower="explicit",
         fit_linear=True,
@@ -55,6 +56,7 @@ class FactorizationMachineRegressorCV(PathSearch, Regressor):
         self.n_components = n_components
         self.loss = loss
         self.alpha = alpha
+        self.groups = groups
         self.method = method
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear
@@ -90,6 +92,7 @@ class FactorizationMachineClassifierCV(PathSearch, Classifier):
         n_components=10,
         loss="logistic",
         alpha=1.0,
+        groups=None,
         method="direct",
         fit_lower="explicit",
         fit_linear=True,
@@ -115,6 +118,7 @@ class FactorizationMachineClassifierCV(PathSearch, Classifier):
         self.n_components = n_components
         self.loss = loss
         self.alpha = alpha
+        self.groups = groups
         self.method = method
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear
@@ -150,6 +154,7 @@ class PolynomialNetworkRegressorCV(PathSearch, Regressor):
         n_components=10,
         loss="squared",
         alpha=1.0,
+        groups=None,
         method="lifted",
         fit_lower="augment",
         fit_linear=False,
@@ -175,6 +180,7 @@ class PolynomialNetworkRegressorCV(PathSearch, Regressor):
         self.n_components = n_components
         self.loss = loss
         self.alpha = alpha
+        self.groups = groups
         self.method = method
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear
@@ -210,6 +216,7 @@ class PolynomialNetworkClassifierCV(PathSearch, Classifier):
         n_components=10,
         loss="logistic",
         alpha=1.0,
+        groups=None,
         method="lifted",
         fit_lower="augment",
         fit_linear=False,
@@ -235,6 +242,7 @@ class PolynomialNetworkClassifierCV(PathSearch, Classifier):
         self.n_components = n_components
         self.loss = loss
         self.alpha = alpha
+        self.groups = groups
         self.method = method
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear

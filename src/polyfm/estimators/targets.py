@@ -1,21 +1,15 @@
 """Regressors and classifiers: how targets are encoded, and what predictions mean."""
 
 import numpy as np
-from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from polyfm.estimators._sklearn import HasMethods, StrOptions, fit_context, with_callbacks
-from polyfm.estimators.base import LARGEST, PolynomialModel, check_range
-from polyfm.losses import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, Logistic
-
-
-def _streams(estimator) -> bool:
-    if estimator.solver != "sgd":
-        raise AttributeError(f"partial_fit needs solver='sgd', got solver={estimator.solver!r}.")
-    return True
+from polyfm.estimators.base import PolynomialModel, streams
+from polyfm.estimators.validation import LARGEST, check_range
+from polyfm.losses import as_loss, losses_for, states
 
 
 def _one_vs_rest(codes: np.ndarray, n_classes: int, dtype) -> list[np.ndarray]:
@@ -25,7 +19,7 @@ def _one_vs_rest(codes: np.ndarray, n_classes: int, dtype) -> list[np.ndarray]:
 
 class Regressor(RegressorMixin, PolynomialModel):
     _parameter_constraints = PolynomialModel._parameter_constraints | {
-        "loss": [StrOptions(set(REGRESSION_LOSSES)), HasMethods(["value", "derivative"])]
+        "loss": [StrOptions(set(losses_for("regression"))), HasMethods(["value", "derivative"])]
     }
 
     @with_callbacks
@@ -52,7 +46,7 @@ class Regressor(RegressorMixin, PolynomialModel):
         self._fit_targets(X, y, [y.astype(X.dtype, copy=False)], sample_weight)
         return self
 
-    @available_if(_streams)
+    @available_if(streams)
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, sample_weight=None):
         """Learn from one more batch of rows (``solver="sgd"``), for streams and for data larger than memory.
@@ -75,7 +69,7 @@ class Regressor(RegressorMixin, PolynomialModel):
         self._validate_options()
         X, y = validate_data(
             self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True,
-            reset=not hasattr(self, "_parameters"),
+            reset=not hasattr(self, "_fitted"),
         )  # fmt: skip
         y = np.asarray(y, dtype=np.float64)
         check_range("y", y, LARGEST[X.dtype.name], "Scale the targets, for instance to unit variance.")
@@ -101,12 +95,12 @@ class Regressor(RegressorMixin, PolynomialModel):
 
 
 def _has_probabilities(estimator) -> bool:
-    return estimator.loss == "logistic" or isinstance(estimator.loss, Logistic)
+    return states(estimator.loss, "probability")
 
 
 class Classifier(ClassifierMixin, PolynomialModel):
     _parameter_constraints = PolynomialModel._parameter_constraints | {
-        "loss": [StrOptions(set(CLASSIFICATION_LOSSES)), HasMethods(["value", "derivative"])]
+        "loss": [StrOptions(set(losses_for("classification"))), HasMethods(["value", "derivative"])]
     }
 
     @with_callbacks
@@ -140,7 +134,7 @@ class Classifier(ClassifierMixin, PolynomialModel):
         self._fit_targets(X, y, _one_vs_rest(codes, n_classes, X.dtype), sample_weight)
         return self
 
-    @available_if(_streams)
+    @available_if(streams)
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn from one more batch of rows (``solver="sgd"``), for streams and for data larger than memory.
@@ -207,7 +201,9 @@ class Classifier(ClassifierMixin, PolynomialModel):
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):
-        """Class probabilities (logistic loss only); one-vs-rest probabilities are normalised to sum to one.
+        """Class probabilities, where the loss has them, as the logistic one does.
+
+        Those of several classes, learned one against the rest, are normalised to sum to one.
 
         Parameters
         ----------
@@ -217,7 +213,7 @@ class Classifier(ClassifierMixin, PolynomialModel):
         -------
         p : ndarray of shape (n_samples, n_classes)
         """
-        p = expit(self.decision_function(X))
+        p = as_loss(self.loss).probability(self.decision_function(X))  # type: ignore[attr-defined]
         if p.ndim == 1:
             return np.column_stack([1 - p, p])
         totals = p.sum(axis=1, keepdims=True)
@@ -225,7 +221,7 @@ class Classifier(ClassifierMixin, PolynomialModel):
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X):
-        """Logarithms of the class probabilities (logistic loss only).
+        """Logarithms of the class probabilities (where the loss has them).
 
         Parameters
         ----------

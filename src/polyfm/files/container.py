@@ -1,4 +1,5 @@
-"""The model file as a container: a zip archive of a JSON header, .npy arrays and their SHA-256 sums. No pickle.
+"""Model files and checkpoints as containers: a zip archive of a JSON header, .npy arrays and their SHA-256 sums. No
+pickle.
 
     header.json      {"format": "polyfm-model", "format_version": 1, "polyfm_version": ..., "notes": [...],
                       "object": {...}, "arrays": {name: {"dtype": ..., "shape": [...]}}}
@@ -17,13 +18,12 @@ import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from polyfm.files.atomic import ModelFileError, Path, reading, shown, writing
 
-FORMAT, VERSION = "polyfm-model", 1
 HEADER, SUMS = "header.json", "SHA256SUMS"
 LARGEST_HEADER = 2**20  # bytes; long lists are arrays
 LARGEST_DIRECTORY = 2**20  # bytes of the archive's list of members
@@ -35,6 +35,18 @@ STORED_TYPES = {
 AGAIN = "Copy or download it again, or save the model again."
 
 
+class Format(NamedTuple):
+    """What a container is for; the words are those of its error messages."""
+
+    name: str
+    version: int
+    kind: str
+    remedy: str
+
+
+MODEL = Format("polyfm-model", 1, "model file", "Give a file that save_model has written.")
+
+
 def can_hold(array: np.ndarray) -> bool:
     return array.dtype.str[1:] in STORED_TYPES
 
@@ -42,11 +54,11 @@ def can_hold(array: np.ndarray) -> bool:
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def write(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray], kind: Format = MODEL) -> None:
     """Write a container, whole or not at all."""
     header = {
-        "format": FORMAT,
-        "format_version": VERSION,
+        "format": kind.name,
+        "format_version": kind.version,
         **header,
         "arrays": {name: {"dtype": array.dtype.str, "shape": array.shape} for name, array in arrays.items()},
     }
@@ -93,23 +105,23 @@ def _add(archive: zipfile.ZipFile, name: str, write: Any) -> str:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read(path: Path, kind: Format = MODEL) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and the arrays, after all checks."""
-    with _opened(path) as archive:
+    with _opened(path, kind) as archive:
         header = archive.header()
         return header, {name: archive.array(name, entry) for name, entry in header["arrays"].items()}
 
 
 def read_header(path: Path) -> dict[str, Any]:
     """The header alone; the sizes of the arrays are checked, but they are not read."""
-    with _opened(path) as archive:
+    with _opened(path, MODEL) as archive:
         return archive.header()
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator["_Archive"]:
+def _opened(path: Path, kind: Format) -> Iterator["_Archive"]:
     with reading(path, ModelFileError, regular=True) as file:
-        yield _Archive(os.fsdecode(os.fspath(path)), file)
+        yield _Archive(os.fsdecode(os.fspath(path)), file, kind)
 
 
 class _Limited:
@@ -149,17 +161,17 @@ def _is_sound(entry: Any) -> bool:
 
 
 class _Archive:
-    """An open model file of unknown origin. All problems are raised as `ModelFileError`."""
+    """An open container of unknown origin. All problems are raised as `ModelFileError`."""
 
-    def __init__(self, name: str, file: IO[bytes]):
-        self.name = name
+    def __init__(self, name: str, file: IO[bytes], kind: Format):
+        self.name, self.kind = name, kind
         self.size = file.seek(0, os.SEEK_END)
         file.seek(0)
         first = file.read(4)
         file.seek(0)
         if first != b"PK\3\4":
-            kind = "is empty" if not self.size else f"begins with {shown(first)}"
-            raise self.error(f"is not a polyfm model file: it {kind}", "Give a file that save_model has written.")
+            what = "is empty" if not self.size else f"begins with {shown(first)}"
+            raise self.error(f"is not a polyfm {kind.kind}: it {what}", kind.remedy)
         limited = _Limited(file, self.size)
         try:
             self._zip = zipfile.ZipFile(limited)  # type: ignore[arg-type]
@@ -170,7 +182,7 @@ class _Archive:
         if len(self.members) < len(self._zip.infolist()):
             raise self.error("is altered: two members have one name", AGAIN)
         if HEADER not in self.members or SUMS not in self.members:
-            raise self.error(f"is a zip archive without {HEADER}", "Give a file that save_model has written.")
+            raise self.error(f"is a zip archive without {HEADER}", kind.remedy)
         if any(info.compress_type != zipfile.ZIP_STORED for info in self.members.values()):
             raise self.error("is altered: it holds compressed members", AGAIN)
         if sum(info.file_size for info in self.members.values()) > self.size:
@@ -202,15 +214,15 @@ class _Archive:
             raise
         except (ValueError, RecursionError) as problem:
             raise self.error(f"has a header that is not JSON ({problem})", AGAIN) from problem
-        if not isinstance(header, dict) or header.get("format") != FORMAT:
-            raise self.error("is not a polyfm model file", "Give a file that save_model has written.")
+        if not isinstance(header, dict) or header.get("format") != self.kind.name:
+            raise self.error(f"is not a polyfm {self.kind.kind}", self.kind.remedy)
         version = header.get("format_version")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise self.error(f"has no sound format version ({shown(str(version))})", AGAIN)
-        if version > VERSION:
+        if version > self.kind.version:
             raise self.error(
                 f"was written by polyfm {shown(str(header.get('polyfm_version')))} in format {version}, newer than "
-                f"format {VERSION} that is known here",
+                f"format {self.kind.version} that is known here",
                 "Update polyfm: pip install --upgrade polyfm",
             )
         self._check_arrays(header.get("arrays"))

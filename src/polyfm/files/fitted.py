@@ -5,14 +5,16 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from polyfm.core.model import FORMS, Group, Model, Parameters
+from polyfm.core.fitted import Fitted
+from polyfm.core.model import Group, Model
+from polyfm.core.parameters import Parameters
 from polyfm.files.values import Reader, UnstorableError, Writer
-from polyfm.solvers import sgd
-from polyfm.training.hooks import FITTED
+from polyfm.loops.forms import FORMS, form_of
+from polyfm.solvers import SGD, Resume, sgd
 
 HIGHEST_DEGREE = 1000
 LARGEST_WORKSPACE = 2**26  # numbers that predicting one row works on; a lifted ANOVA form takes 2^degree a basis
-STREAM_NUMBERS = {"step": float, "epoch": int, "seed": int, "halvings": int, "n_seen": int}
+STREAM_NUMBERS = {"step": float, "epoch": int, "seed": int, "halvings": int, "n_seen": int}  # as SGD.resume has them
 
 
 def chosen(estimator: Any) -> Any:
@@ -25,24 +27,24 @@ def chosen(estimator: Any) -> Any:
     other = estimator._plain_estimator(**found, n_jobs=estimator.n_jobs)
     of_search = {"beta_", "betas_", "degree_", "n_components_", "cv_scores_", "best_score_", "search_scores_"}
     fitted = {name: value for name, value in vars(estimator).items() if name.endswith("_") and name not in of_search}
-    vars(other).update(fitted, **{name: getattr(estimator, name) for name in FITTED})
+    vars(other).update(fitted, _fitted=estimator._fitted)
     return other
 
 
 def _is_workable(group: Group) -> bool:
-    return group.degree <= HIGHEST_DEGREE and group.n_slots * group.n_bases <= LARGEST_WORKSPACE
+    return group.degree <= HIGHEST_DEGREE and group.form.n_slots * group.n_bases <= LARGEST_WORKSPACE
 
 
 def model_to_record(estimator: Any, writer: Writer, prefix: str) -> dict:
-    model, targets = estimator._fitted_model, estimator._parameters
+    model, targets = estimator._fitted.model, estimator._fitted.targets
     groups = []
     for g, group in enumerate(model.groups):
         if not _is_workable(group):
             raise UnstorableError(f"Degree {group.degree} and rank {group.n_bases} are too high to load again")
         groups.append(
             {
-                "kernel": group.kernel,
-                "method": group.method,
+                "kernel": group.form.kernel,
+                "method": group.form.method,
                 "degree": int(group.degree),
                 "n_bases": int(group.n_bases),
                 "n_dummies": int(group.n_dummies),
@@ -75,16 +77,18 @@ def restore_model(estimator: Any, record: dict, reader: Reader) -> None:
 
     groups = []
     for entry in record["groups"]:
-        fields = {name: entry[name] for name in ("kernel", "method", "degree", "n_bases", "n_dummies")}
-        if (fields["kernel"], fields["method"]) not in FORMS or fields["kernel"] != estimator._kernel:
+        kernel, method = entry["kernel"], entry["method"]
+        fields = {name: entry[name] for name in ("degree", "n_bases", "n_dummies")}
+        if (kernel, method) not in FORMS or kernel != estimator._kernel:
             raise ValueError("bases of an unknown form")
         for name, lo, hi in (("degree", 2, HIGHEST_DEGREE), ("n_bases", 1, 2**31), ("n_dummies", 0, HIGHEST_DEGREE)):
             if type(fields[name]) is not int or not lo <= fields[name] <= hi:
                 raise ValueError(f"{name}={fields[name]!r}")
-        groups.append(Group(**fields))
+        form = form_of(kernel, method, fields["degree"])
+        groups.append(Group(form, fields["n_bases"], fields["n_dummies"]))
         if not _is_workable(groups[-1]):
             raise ValueError("a degree and rank too high to predict with")
-    if not groups or len({group.method for group in groups}) > 1:
+    if not groups or len({group.form.method for group in groups}) > 1:
         raise ValueError("no bases, or bases of several forms")
     if [g.degree for g in groups] != sorted({g.degree for g in groups}, reverse=True):
         raise ValueError("degrees that do not fall")
@@ -96,7 +100,7 @@ def restore_model(estimator: Any, record: dict, reader: Reader) -> None:
         Parameters(tuple(f[t] for f in factors), tuple(lams[t] for lams in lambdas), coef[t], intercept[t])
         for t in range(n_targets)
     ]
-    estimator._keep_parameters(model, parameters)
+    estimator._set_fitted(Fitted(model, parameters))
 
 
 # -- the state of training on a stream --------------------------------------------------------------------------------
@@ -104,11 +108,13 @@ def restore_model(estimator: Any, record: dict, reader: Reader) -> None:
 
 def stream_to_record(state: sgd.State, writer: Writer, prefix: str) -> dict:
     """What `partial_fit` goes on from, beside the parameters."""
+    resume = SGD().resume(state)
+    numbers = zip(STREAM_NUMBERS.items(), resume["numbers"].tolist(), strict=False)
     return {
         "accumulators": [writer.array(f"{prefix}accumulator{i}", a) for i, a in enumerate(state.accumulators)],
-        "sizes": writer.array(f"{prefix}sizes", state.sizes),
-        "counts": writer.value(f"{prefix}counts", state.counts),
-        "numbers": {name: writer.value(name, getattr(state, name)) for name in STREAM_NUMBERS},
+        "sizes": writer.array(f"{prefix}sizes", resume["sizes"]),
+        "counts": writer.value(f"{prefix}counts", resume.get("counts")),
+        "numbers": {name: writer.value(name, kind(number)) for (name, kind), number in numbers},
     }
 
 
@@ -120,5 +126,7 @@ def restored_stream(record: dict, parameters: Parameters, reader: Reader) -> sgd
         raise ValueError("a stream whose arrays do not belong to the model")
     if counts is not None and (counts.shape != parameters.coef.shape or counts.dtype != np.int64):
         raise ValueError("a stream with impossible counts")
-    numbers = {name: kind(record["numbers"][name]) for name, kind in STREAM_NUMBERS.items()}
-    return sgd.State(parameters, accumulators, sizes, counts=counts, **numbers)
+    numbers = [float(kind(record["numbers"][name])) for name, kind in STREAM_NUMBERS.items()]
+    resume: Resume = {f"accumulator{i}": a for i, a in enumerate(accumulators)}
+    resume |= {"sizes": sizes, "numbers": np.array([*numbers, np.inf])} | ({} if counts is None else {"counts": counts})
+    return SGD().init_state(None, parameters, resume)  # type: ignore[arg-type]  # one that goes on asks no problem

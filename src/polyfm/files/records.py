@@ -144,7 +144,8 @@ def from_record(record: dict, reader: Reader) -> Any:
         restore_model(obj, record["model"], reader)
         if "stream" in record:
             obj._stream = [
-                restored_stream(entry, p, reader) for entry, p in zip(record["stream"], obj._parameters, strict=True)
+                restored_stream(entry, p, reader)
+                for entry, p in zip(record["stream"], obj._fitted.targets, strict=True)
             ]
     elif name == "TableEncoder":
         obj.categories_ = [reader.strings(values) for values in record["categories"]]

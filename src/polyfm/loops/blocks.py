@@ -7,7 +7,12 @@ products of the columns of Z, at matrix-product speed. Nothing is kept for a sam
 features of its row say is read anew from T, which is small, instead of from memory that grows with the samples. That
 pays where rows are short.
 
-Letters as in `_columns` and `_rows`; T[j, t, s] holds the factors, H the system with its right-hand side.
+Letters as in `columns` and `rows`; n is the number of unknowns of a feature (its factors, then its linear weight):
+
+    f    (samples,)           predictions, less the response's shift
+    Z    (tile, width)        derivatives by the unknowns and, in column n, the slope of the loss
+    H    (width, width)       the system, with its right-hand side as column n
+    g    (width,)             its solution
 """
 
 import math
@@ -82,16 +87,17 @@ def _fill(form, by_row, dummies, rows, data, lo, start, stop, j, t, T, lams, bas
         u = 0
         for o in range(low, high):
             for s in range(0, A.shape[1], LANES):  # what is written beyond the bases is overwritten by what comes next
-                Z[e - start, lanes(u + s)] = x * lams[lanes(s)] * form.lead(A, o, lanes(s))
+                Z[e - start, lanes(u + s)] = x * lams[lanes(s)] * form.cofactor(A, o, lanes(s))
             u += bases
         Z[e - start, u] = x
 
 
 @loop(streaming=True)
-def _solve(H, n, g):
+def _solve(H, n, g, rule, bases, low, j):
     """g = H[:n, :n]^-1 H[:n, n] by Cholesky's method on the upper triangle, a few rows at a time; the right-hand side
     is one more column, so that it is solved for along the way. Below the diagonal H holds nothing of use. An unknown
-    without curvature of its own stays put."""
+    without curvature of its own stays put. The rule's noise comes in between the two substitutions; unknown c is
+    factor low + c // bases of basis c % bases, and the last is the linear weight, of factor -1."""
     for block in range(0, n, DEPTH):
         last = min(block + DEPTH, n)
         for c in range(block, last):
@@ -110,29 +116,41 @@ def _solve(H, n, g):
                 H[c, lanes(k)] *= root
             H[c, c] = root
     for c in range(n - 1, -1, -1):
-        total = H[c, n]
+        total = H[c, n] + (rule.noise(0, -1, j) if c == n - 1 else rule.noise(c % bases, low + c // bases, j))
         for i in range(c + 1, n):
             total -= H[c, i] * g[i]
         g[c] = total * H[c, c]
 
 
+@inline
+def _weigh(weight, i, z, Z, weighted):
+    if weight is not None:
+        for a in range(Z.shape[1]):
+            weighted[z, a] = weight[i] * Z[z, a]
+
+
+@inline
+def _left(weight, Z, weighted):
+    """diag(weight) Z, where there are weights."""
+    return Z if weight is None else weighted
+
+
 @loop(streaming=True)
 def sweep(
-    form, loss, by_column, by_row, slots, order, start, stop, first, t, y, weight, f, T, lams, penalties, coef, alpha,
-    reach,
+    form, response, prior, linear_prior, fit_linear, rule, by_column, by_row, slots, order, start, stop, first, t, f, T,
+    lams, bases, coef,
 ):  # fmt: skip
     """Minimise over all unknowns of the features order[start:stop], one feature after the other.
 
-    The loss is majorised by a parabola, exact for the squared loss. A step of `reach` times the way to the
-    parabola's lowest point, with 0 < reach < 2, lowers it too (over-relaxation).
+    `form` is the model's `cofactor_form`. The loss is majorised by a parabola, exact for the squared loss. A step of
+    `rule.reach` times the way to the parabola's lowest point, with 0 < reach < 2, lowers it too (over-relaxation).
     """
     indptr, rows, data = by_column
-    mu = loss.curvature
-    bases = penalties.shape[0]
+    mu = response.loss.curvature
     low, high = form.joint(t)
     linear = (high - low) * bases
     n = linear + 1
-    fit_linear = first == 0 and alpha >= 0.0
+    solve_linear = fit_linear and first == 0  # a dummy feature has no linear weight
     dummies = T.shape[0] - coef.shape[0]
     width = -(-max(n + 1, linear - bases + T.shape[2]) // LANES) * LANES
     A = np.empty((slots, T.shape[2]))
@@ -154,13 +172,9 @@ def sweep(
             _fill(form, by_row, dummies, rows, data, lo, begin, end, j, t, T, lams, bases, A, spans, Z)
             for z in range(m):
                 i = at(rows, np.uint64(begin + z), np.uint64(begin + z - lo))
-                Z[z, n] = loss.derivative(at(y, i, 0.0), f[i])
-                if weight is not None:
-                    for a in range(width):
-                        weighted[z, a] = weight[i] * Z[z, a]
-            left = weighted
-            if weight is None:
-                left = Z
+                Z[z, n] = response.derivative(i, f[i])
+                _weigh(response.weight, i, z, Z, weighted)
+            left = _left(response.weight, Z, weighted)
             for a in range(0, n, DEPTH):
                 for b in range(a // LANES * LANES, width, LANES):
                     add_products(left, Z, m, H, a, b, 1.0)
@@ -171,20 +185,22 @@ def sweep(
         u = 0
         for o in range(low, high):
             for s in range(bases):
-                H[u, u] += penalties[s]
-                H[u, n] -= penalties[s] * T[j, o, s]
+                strength = prior.strength_of(s, j)
+                H[u, u] += strength
+                H[u, n] -= strength * (T[j, o, s] - prior.mean_of(s, j))
                 u += 1
-        if fit_linear:
-            H[linear, linear] += alpha
-            H[linear, n] -= alpha * coef[column]
+        if solve_linear:
+            strength = linear_prior.strength_of(0, j)
+            H[linear, linear] += strength
+            H[linear, n] -= strength * (coef[column] - linear_prior.mean_of(0, j))
         else:
             for a in range(n):
                 H[a, linear] = 0.0
             H[linear, n] = 0.0
-        _solve(H, n, g)
+        _solve(H, n, g, rule, bases, low, j)
         if lo < hi:  # a feature that never occurs has nothing to overshoot for
             for a in range(n):
-                g[a] *= reach
+                g[a] *= rule.reach
         for begin in range(lo, hi, TILE):
             end = min(begin + TILE, hi)
             Z = kept[(begin - lo) % KEPT :]
@@ -200,5 +216,5 @@ def sweep(
             for s in range(bases):
                 T[j, o, s] += g[u]
                 u += 1
-        if fit_linear:
+        if solve_linear:
             coef[column] += g[linear]

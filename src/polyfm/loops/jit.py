@@ -20,7 +20,7 @@ from typing import Any
 from numba import njit, types
 from numba.extending import overload, overload_method, register_jitable
 
-PACKAGE = Path(__file__).parent.parent
+LOOPS = Path(__file__).parent
 # No "nnan" or "ninf": a non-finite value must stay visible. Reductions may be reordered, so that they vectorise.
 STREAMING = {"reassoc", "contract", "arcp", "nsz"}
 
@@ -76,18 +76,25 @@ def loop(function: Callable | None = None, *, streaming: bool = False) -> Callab
 
 
 @cache
-def source_stamp() -> str:
-    """A hash of every source file of the package: a loop depends on losses and forms that other files define."""
+def loops_stamp() -> str:
+    """A hash of every file in this folder: a loop depends on losses and forms that other files define, and on nothing
+    outside. Editing anything else compiles nothing anew."""
+    return hash_of_sources(LOOPS)
+
+
+def hash_of_sources(folder: Path) -> str:
     digest = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        digest.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes())
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
 def _is_ours(numba_type: Any) -> bool:
     """Whether a type is built from the package's own classes alone, and so may be cached on disk."""
     cls = getattr(numba_type, "instance_class", None)
-    return cls is None or cls.__module__.partition(".")[0] == __name__.partition(".")[0]
+    ours = cls is None or cls.__module__.partition(".")[0] == __name__.partition(".")[0]
+    inner = getattr(numba_type, "types", ()) if isinstance(numba_type, types.BaseTuple) else ()
+    return ours and all(map(_is_ours, inner))
 
 
 def _enable_cache(dispatcher: Any, variant: str) -> None:
@@ -101,7 +108,7 @@ def _enable_cache(dispatcher: Any, variant: str) -> None:
                 self._cache_file = IndexDataCacheFile(
                     cache_path=self._cache_path,
                     filename_base=f"{self._impl.filename_base}-{variant}",
-                    source_stamp=source_stamp(),
+                    source_stamp=loops_stamp(),
                 )
 
             def load_overload(self, sig, target_context):

@@ -1,13 +1,29 @@
 """Loops over the rows of X: kernel expansions and losses.
 
-Letters as in `_columns`; T holds the factors with the bases last (features x factors x bases), so that each non-zero
-reads one contiguous run, LANES bases at a time (`model.bases_last`). `indices` is None where rows are dense.
+Letters as in `columns`; what is particular to rows:
+
+    T      (d + dummies, factors, k)   factors with the bases last, so that each non-zero reads one contiguous run,
+                                       LANES bases at a time (`core.layout`); k is filled up to whole vectors
+    A      (slots, k)                  the form's working space for one row
+    by_row (indptr (n + 1), indices (nnz), data (nnz))   `indices` is None where rows are dense
 """
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from polyfm.loops.jit import LANES, at, inline, loop
 from polyfm.loops.lanes import lanes, total
+
+
+class Bases(NamedTuple):
+    """Bases of one form, laid out for loops over rows."""
+
+    form: Any
+    dummies: int
+    slots: int
+    T: np.ndarray  # (features + dummies, factors, bases)
+    lams: np.ndarray  # (bases,): lambda, times the form's scale
 
 
 @inline
@@ -34,8 +50,10 @@ def emit(form, A, T, G, c, j, x):
 
 
 @loop(streaming=True)
-def expand(form, indptr, indices, data, dummies, T, slots, lo, hi, out):
+def expand(bases, by_row, lo, hi, out):
     """out[i, s] = K(p_s, x_i) for lo <= i < hi: the form of every basis at every sample."""
+    form, dummies, slots, T, _ = bases
+    indptr, indices, data = by_row
     d = T.shape[0] - dummies
     A = np.empty((slots, T.shape[2]), dtype=T.dtype)
     for i in range(lo, hi):
@@ -50,8 +68,10 @@ def expand(form, indptr, indices, data, dummies, T, slots, lo, hi, out):
 
 
 @loop(streaming=True)
-def add_expansion(form, indptr, indices, data, dummies, T, lams, slots, coef, lo, hi, f):
+def add_expansion(bases, by_row, coef, lo, hi, f):
     """f[i] += <coef, x_i> + sum_s lambda_s K(p_s, x_i) for lo <= i < hi; `coef` may be None."""
+    form, dummies, slots, T, lams = bases
+    indptr, indices, data = by_row
     d = T.shape[0] - dummies
     A = np.empty((slots, T.shape[2]), dtype=T.dtype)
     for i in range(lo, hi):
@@ -69,36 +89,35 @@ def add_expansion(form, indptr, indices, data, dummies, T, lams, slots, coef, lo
 
 
 @loop
-def total_loss(loss, y, weight, f):
+def total_loss(response, f):
     """sum_i w_i l(y_i, f_i), in double precision."""
     sum_so_far = 0.0
     for i in range(f.shape[0]):
-        sum_so_far += at(weight, i, 1.0) * loss.value(np.float64(at(y, i, 0.0)), np.float64(f[i]))
+        sum_so_far += response.value(i, np.float64(f[i]))
     return sum_so_far
 
 
 @loop
-def slope_and_bend(loss, y, weight, f, K):
+def slope_and_curvature(response, f, K):
     """Slope of the total loss along f + theta K at theta = 0, and a bound on its second derivative."""
     slope = 0.0
-    bend = 0.0
+    squares = 0.0
     for i in range(f.shape[0]):
-        w = at(weight, i, 1.0)
         k = np.float64(at(K, i, 1.0))
-        slope += w * loss.derivative(np.float64(at(y, i, 0.0)), np.float64(f[i])) * k
-        bend += w * k * k
-    return slope, loss.curvature * bend
+        slope += response.slope(i, np.float64(f[i])) * k
+        squares += response.weight_of(i) * k * k
+    return slope, response.loss.curvature * squares
 
 
 @loop
-def slopes_at(loss, y, weight, constant):
-    """The sums of w_i, of w_i l'(y_i, constant), and of w_i l'(y_i, constant)^2."""
+def slopes_at(response, n, constant):
+    """The sums of w_i, of w_i l'(y_i, constant), and of w_i l'(y_i, constant)^2, over n samples."""
     total = 0.0
     slope = 0.0
     squares = 0.0
-    for i in range(y.shape[0]):
-        w = np.float64(at(weight, i, 1.0))
-        derivative = loss.derivative(np.float64(y[i]), constant)
+    for i in range(n):
+        w = np.float64(response.weight_of(i))
+        derivative = response.derivative(i, constant - np.float64(response.shift_of(i)))
         total += w
         slope += w * derivative
         squares += w * derivative * derivative

@@ -65,11 +65,11 @@ class Polynomial(NamedTuple):
                 remedy = "Pass a fitted FactorizationMachine* or PolynomialNetwork* (of a search, best_estimator_)."
             raise TypeError(f"Only estimators of polyfm can be read, got {type(estimator).__name__}. {remedy}")
         check_is_fitted(estimator)
-        model, p = estimator._fitted_model, estimator._parameters[_target_index(estimator, target)]
-        groups = [
-            (group, P.astype(np.float64, copy=False), lam.astype(np.float64))
-            for group, P, lam in zip(model.groups, p.factors, p.lambdas, strict=True)
-        ]
+        model, p = estimator._fitted.model, estimator._fitted.targets[_target_index(estimator, target)]
+        if any(group.form.repeats is None for group in model.groups):
+            names = ", ".join(sorted({type(group.form).__name__ for group in model.groups}))
+            raise TypeError(f"The form {names} does not say which monomials it is a polynomial of: it cannot be read.")
+        groups = [(group, P.astype(np.float64, copy=False), lam.astype(np.float64)) for group, P, lam in model.each(p)]
         coef = p.coef.astype(np.float64) if model.fit_linear else None
         return cls(groups, coef, float(p.intercept[0]), estimator.n_features_in_)
 
@@ -115,14 +115,14 @@ class Polynomial(NamedTuple):
         stacked = np.ascontiguousarray(np.hstack(bases))
         if scale is not None:
             stacked *= scale[columns, None]
-        return Terms(degree, self.groups[0][0].kernel == "homogeneous", np.concatenate(lams), stacked)
+        return Terms(degree, bool(self.groups[0][0].form.repeats), np.concatenate(lams), stacked)
 
 
 def _direct(group: Group, P: np.ndarray, lam: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """lambdas (k) and bases (k, columns + dummies) of the direct form of a group."""
     dummies = np.arange(P.shape[2] - group.n_dummies, P.shape[2])
     P = P[:, :, np.concatenate([columns, dummies])]
-    if group.method == "direct":
+    if not group.form.lifted:
         return lam, P[:, 0]
     # Factors of very different norms would lose digits in the sums that the conversion takes: share the norm first.
     norms = np.linalg.norm(P, axis=2, keepdims=True)
@@ -139,7 +139,7 @@ def _lowered(group: Group, lam: np.ndarray, P: np.ndarray, degree: int) -> tuple
     if c == 0:
         return lam, P
     P, dummies = P[:, : P.shape[1] - c], P[:, P.shape[1] - c :]
-    if group.kernel == "homogeneous":
+    if group.form.repeats:
         return lam * math.comb(m, degree) * dummies[:, 0] ** (m - degree), P
     return lam * elementary(dummies.T, m - degree), P
 

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from polyfm.core.design import Design
-from polyfm.core.model import Group, Model, Parameters
+from polyfm.core.model import Group, Model
+from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
+from polyfm.loops.forms import form_of
 from polyfm.losses import Squared
 from polyfm.reproduce import pictures
 from polyfm.reproduce.data import Data
@@ -30,7 +32,7 @@ def compute(cell: Row, settings: Mapping[str, Any], data: Data) -> list[Row]:
     X, y = (X - X.mean(axis=0)) / X.std(axis=0), y - y.mean()
     kernel, solver = KERNELS[cell["kernel"]]
     k, d = settings["n_bases"], X.shape[1]
-    model = Model((Group(kernel, "direct", settings["degree"], k),), fit_linear=False, fit_intercept=False)
+    model = Model((Group(form_of(kernel, "direct", settings["degree"]), k),), fit_linear=False, fit_intercept=False)
     problem = Problem.with_target(Design(X), model, Squared(), y, None, 0.0, settings["beta"])
     rng = np.random.RandomState(cell["seed"])
     P = np.sqrt(settings["init_variance"]) * rng.standard_normal((k, 1, d))

@@ -8,14 +8,16 @@ import numpy as np
 
 from polyfm.conversion import converted
 from polyfm.core.design import Design
-from polyfm.core.model import Group, Model, Parameters
+from polyfm.core.model import Group, Model
+from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
+from polyfm.loops.forms import form_of
 from polyfm.losses import Squared
 from polyfm.reproduce import pictures
 from polyfm.reproduce.data import Data
 from polyfm.reproduce.experiment import Experiment, Row
 from polyfm.reproduce.traces import normalised, trace
-from polyfm.solvers import make_solver
+from polyfm.solvers import make_solver, solver_class
 
 KERNELS = {"A^2": "anova", "H^2": "homogeneous"}
 METHODS = {
@@ -35,7 +37,7 @@ def cells(grid: Mapping[str, Any]):
 def starts(kernel: str, settings: Mapping[str, Any], n_features: int, seed: int) -> dict[str, tuple[Model, Parameters]]:
     """One random model in both forms: U and V, and the eigenvectors of (U V^T + V U^T)/2 with lambda = +-1."""
     r = settings["rank"]
-    group = Group(KERNELS[kernel], "lifted", settings["degree"], r, settings["n_dummies"])
+    group = Group(form_of(KERNELS[kernel], "lifted", settings["degree"]), r, settings["n_dummies"])
     lifted = Model((group,), fit_linear=False, fit_intercept=False)
     rng = np.random.RandomState(seed)
     U = np.sqrt(settings["init_variance"]) * rng.standard_normal(group.shape(n_features))
@@ -50,9 +52,14 @@ def compute(cell: Row, settings: Mapping[str, Any], data: Data) -> list[Row]:
     X, y = data.split.X_train, data.split.y_train
     form, solver = cell["method"].split()
     model, start = starts(cell["kernel"], settings, X.shape[1], cell["seed"])[form]
-    design = Design(X, shuffle_rows=cell["seed"]) if solver == "sgd" else Design(X, sort_rows=True)
+    design = Design(X, solver_class(solver).row_order, cell["seed"])
     problem = Problem.with_target(design, model, Squared(), y, None, 0.0, settings["beta"])
-    return trace(make_solver(solver, seed=cell["seed"]), problem, start, seconds=settings["seconds"])
+    return trace(
+        make_solver(solver, **({"seed": cell["seed"]} if solver == "sgd" else {})),
+        problem,
+        start,
+        seconds=settings["seconds"],
+    )
 
 
 def finish(rows: list[Row]) -> list[Row]:

@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from polyfm.core.model import Parameters
+from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
 from polyfm.reproduce.experiment import Row
 from polyfm.solvers import Monitor, Solver, run

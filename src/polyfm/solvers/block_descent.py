@@ -2,79 +2,86 @@
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from polyfm.core.model import Group, Parameters, bases_last, weights
+from polyfm.core.layout import bases_last, weights
+from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
 from polyfm.core.threads import Team
-from polyfm.loops import blocks as _blocks
-from polyfm.solvers.base import Monitor
-from polyfm.solvers.coordinate_descent import descend_intercept, descend_lambdas
+from polyfm.loops import blocks
+from polyfm.loops.rule import Descend
+from polyfm.solvers.base import Resume, Solver
+from polyfm.solvers.directions import descend_intercept, descend_lambdas
+from polyfm.solvers.schedule import Schedule
 
-REACH = 1.7  # of the way to each block's minimum, from the second epoch on; see docs/benchmarks.md
+REACH = 1.7  # of the way to each block's minimum, from the second epoch on; see docs/decisions
 
 
 @dataclass
 class State:
     parameters: Parameters
-    f: np.ndarray  # predictions, less the offset
+    f: np.ndarray  # predictions, less the response's shift
     epoch: int = 0
 
 
 @dataclass(frozen=True)
-class BlockDescent:
+class BlockDescent(Solver):
     """The objective never increases, as in coordinate descent. Memory: one number a sample beside X."""
 
     fit_lambdas: bool = False
     n_threads: int = 1
-    window: int = 1
+    rule: Any = None  # what a step does with the parabola that it finds; None: descend, and reach further
 
-    def init_state(self, problem: Problem, parameters: Parameters, extra: dict[str, np.ndarray] | None = None) -> State:
-        if extra:
-            return State(parameters, extra["f"].copy(), int(extra["epoch"][0]))
-        return State(parameters, problem.predict(parameters).astype(np.float64))
+    summary = "block descent: the same, where rows have few features, such as one-hot fields"
+    epoch = "one pass over the features, all parameters of one at once"
+    needs_multilinear = True
 
-    def extra(self, state: State) -> dict[str, np.ndarray]:
+    def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
+        if resume:
+            return State(parameters, resume["f"].copy(), int(resume["epoch"][0]))
+        return State(parameters, problem.shifted_predictions(parameters).astype(np.float64))
+
+    def resume(self, state: State) -> Resume:
         return {"f": state.f.copy(), "epoch": np.array([state.epoch])}
 
-    def minimise(self, problem: Problem, state: State, monitor: Monitor) -> None:
-        while not monitor(self.update(problem, state), state):
-            pass
+    def objective(self, problem: Problem, state: State) -> float:
+        return problem.total_loss(state.f) + problem.penalty.value(state.parameters)
 
     def update(self, problem: Problem, state: State) -> float:
         parameters, f = state.parameters, state.f
         descend_intercept(problem, parameters, f)
         with Team(self.n_threads) as team:
-            for group, P, lams in zip(problem.model.groups, parameters.factors, parameters.lambdas, strict=True):
+            for g, (_, P, lams) in enumerate(problem.model.each(parameters)):
                 if self.fit_lambdas:
-                    descend_lambdas(problem, group, P, lams, f)
-                self._sweep(problem, group, P, lams, state, team)
+                    descend_lambdas(problem, g, P, lams, f)
+                self._sweep(problem, g, P, lams, state, team)
         state.epoch += 1
         if problem.design.dtype == np.float32:
-            f[:] = problem.predict(parameters)  # what the rounded parameters say
-        return problem.total_loss(f) + problem.penalty(parameters)
+            f[:] = problem.shifted_predictions(parameters)  # what the rounded parameters say
+        return self.objective(problem, state)
 
-    def _sweep(self, problem: Problem, group: Group, P: np.ndarray, lams: np.ndarray, state: State, team: Team) -> None:
-        design, parameters, below = problem.design, state.parameters, group.below
-        d, groups = design.shape[1], design.groups
+    def _sweep(self, problem: Problem, g: int, P: np.ndarray, lams: np.ndarray, state: State, team: Team) -> None:
+        design, parameters, group = problem.design, state.parameters, problem.model.groups[g]
+        schedule, d = design.derived(Schedule), design.shape[1]
         T = bases_last(P, np.float64)
         coef = parameters.coef.astype(np.float64)
         lams = lams.astype(np.float64)
-        lambdas, penalties = weights(group, lams, np.float64), group.penalties(problem.beta, lams)
-        alpha = float(problem.alpha) if problem.model.fit_linear else -1.0
-        reach = REACH if state.epoch else 1.0
-        rows, data = tuple(design.rows), (problem.target, problem.weight, state.f, T, lambdas, penalties, coef, alpha)
-        order = None if groups is None else groups.order
-        shares = design.shares(1 if groups is None else self.n_threads)
+        form = group.form.cofactor_form
+        rule = self.rule or Descend(REACH if state.epoch else 1.0)
+        step = (
+            form, problem.response, problem.penalty.prior(g, lams), problem.penalty.linear_prior(),
+            problem.model.fit_linear, rule,
+        )  # fmt: skip
+        rows, data = tuple(design.rows), (state.f, T, weights(group, lams, np.float64), len(P), coef)
+        shares = schedule.shares(1 if schedule.groups is None else self.n_threads)
         whole = design.ones.indptr, None, None
 
-        for t in range(1 if group.kernel == "anova" else group.n_factors):
+        for t in range(group.form.n_turns):
 
-            def sweep(start: int, stop: int, columns=tuple(design.columns), order=order, first=0, t=t) -> None:
-                _blocks.sweep(
-                    below.form, problem.loss, columns, rows, below.n_slots, order, start, stop, first, t, *data, reach
-                )
+            def sweep(start: int, stop: int, columns=tuple(design.columns), order=schedule.order, first=0, t=t) -> None:
+                blocks.sweep(*step, columns, rows, form.n_slots, order, start, stop, first, t, *data)
 
             for share in shares:
                 team.run(sweep, [(start, stop) for start, stop in itertools.pairwise(share) if start < stop])

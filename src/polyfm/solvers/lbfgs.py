@@ -1,76 +1,161 @@
-"""L-BFGS on all smooth parameters at once (scipy's), for every kernel, method and loss."""
+"""L-BFGS on all smooth parameters at once, for every kernel, method and loss.
 
-from dataclasses import dataclass
+Nocedal's two-loop recursion on scipy's line search (strong Wolfe conditions). The memory is part of the state, so that
+a run that was stopped goes on to the same bits.
+"""
+
+import warnings
+from collections import deque
+from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import line_search
 
-from polyfm.core.model import Parameters
+from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
-from polyfm.solvers.base import Monitor
-from polyfm.solvers.coordinate_descent import descend_lambdas
+from polyfm.solvers.base import Resume, Solver
+from polyfm.solvers.directions import descend_all_lambdas
 
+PAIRS = 20  # of steps and changes of the gradient that are remembered
 ROUND = 20  # iterations between two visits to lambda, where it is fitted
+SUFFICIENT_DECREASE, CURVATURE = 1e-4, 0.9  # the Wolfe conditions' constants
+MOST_HALVINGS = 50
 
 
 @dataclass
 class State:
     parameters: Parameters
+    pairs: deque[tuple[np.ndarray, np.ndarray]] = field(default_factory=lambda: deque(maxlen=PAIRS))
+    in_round: int = 0  # iterations since lambda was visited
+    value: float = np.inf
+    gradient: np.ndarray | None = None  # at the parameters, where it is known
 
 
 @dataclass(frozen=True)
-class LBFGS:
+class LBFGS(Solver):
     """An epoch is one iteration. With `fit_lambdas`, rounds of iterations alternate with the lasso in lambda."""
 
     fit_lambdas: bool = False
     n_threads: int = 1
-    window: int = 10  # one iteration may do little before a long step
 
-    def init_state(self, problem: Problem, parameters: Parameters, extra: dict[str, np.ndarray] | None = None) -> State:
-        return State(parameters)
+    summary = "L-BFGS: every combination"
+    epoch = "one iteration"
+    window = 10  # one iteration may do little before a long step
 
-    def extra(self, state: State) -> dict[str, np.ndarray]:
-        return {}
+    def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
+        state = State(parameters)
+        if resume:
+            state.pairs.extend(zip(resume["steps"], resume["changes"], strict=True))
+            state.in_round = int(resume["in_round"][0])
+        return state
 
-    def minimise(self, problem: Problem, state: State, monitor: Monitor) -> None:
-        rounds = monitor.max_iter if self.fit_lambdas else 1
-        for _ in range(rounds):
-            if self.fit_lambdas:
-                f = problem.predict(state.parameters)
-                for group, P, lams in zip(
-                    problem.model.groups, state.parameters.factors, state.parameters.lambdas, strict=True
-                ):
-                    descend_lambdas(problem, group, P, lams, f)
-            done = len(monitor.history)
-            if self._descend(problem, state, monitor, ROUND if self.fit_lambdas else monitor.max_iter):
-                return
-            if len(monitor.history) == done:
-                break
-        if not monitor.history:
-            monitor(problem.objective(state.parameters), state)
-        monitor.converged = True  # no direction lowers the objective any more
+    def resume(self, state: State) -> Resume:
+        size = 0 if state.gradient is None else state.gradient.size
+        steps, changes = (np.array([pair[i] for pair in state.pairs]).reshape(-1, size) for i in (0, 1))
+        return {"steps": steps, "changes": changes, "in_round": np.array([state.in_round])}
 
-    def _descend(self, problem: Problem, state: State, monitor: Monitor, max_iter: int) -> bool:
-        """Run scipy's loop; whether the monitor stopped it."""
-        model, stopped = problem.model, False
+    def update(self, problem: Problem, state: State) -> float | None:
+        if self.fit_lambdas and state.in_round % ROUND == 0:
+            self._visit_lambdas(problem, state)
+        moved = self._step(problem, state)
+        if not moved and self.fit_lambdas and state.in_round > 0:  # the end of a round that came early
+            self._visit_lambdas(problem, state)
+            moved = self._step(problem, state)
+        state.in_round += 1
+        return state.value if moved else None
 
-        def value_and_gradient(vector: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = problem.value_and_gradient(model.unpack(vector, state.parameters), self.n_threads)
-            return value, model.pack(gradient)
+    @staticmethod
+    def _visit_lambdas(problem: Problem, state: State) -> None:
+        """Another lambda makes another problem for the factors: nothing of the old one is remembered."""
+        descend_all_lambdas(problem, state.parameters)
+        state.pairs.clear()
+        state.in_round, state.gradient = 0, None
 
-        def after(intermediate_result) -> None:
-            nonlocal stopped
-            state.parameters = model.unpack(intermediate_result.x, state.parameters)
-            stopped = monitor(float(intermediate_result.fun), state)
-            if stopped:
-                raise StopIteration
+    def _step(self, problem: Problem, state: State) -> bool:
+        """One iteration, along the negative gradient where no other direction lowers the objective; whether any did."""
+        evaluate = _Evaluations(problem, state.parameters, self.n_threads)
+        theta = problem.model.pack(state.parameters)
+        if state.gradient is None:
+            state.value, state.gradient = evaluate(theta)
+        for direction in _directions(state.pairs, state.gradient):
+            length = _search(evaluate, theta, direction, state.value, state.gradient)
+            if length is None:
+                state.pairs.clear()
+                continue
+            trial = evaluate.rounded(theta + length * direction)
+            value, gradient = evaluate(trial)
+            step, change = trial - theta, gradient - state.gradient
+            if step @ change > 1e-10 * (change @ change):  # positive curvature keeps the metric positive definite
+                state.pairs.append((step, change))
+            state.parameters = problem.model.unpack(trial, state.parameters)
+            state.value, state.gradient = value, gradient
+            return True
+        return False
 
-        minimize(
-            value_and_gradient,
-            model.pack(state.parameters),
-            jac=True,
-            method="L-BFGS-B",
-            callback=after,
-            options={"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": 0.0, "gtol": 0.0, "maxcor": 20},
-        )
-        return stopped
+
+class _Evaluations:
+    """Value and gradient at a vector; the last two are remembered, because a line search asks for them one by one."""
+
+    def __init__(self, problem: Problem, like: Parameters, n_threads: int):
+        self.problem, self.like, self.n_threads = problem, like, n_threads
+        self.known: deque[tuple[np.ndarray, float, np.ndarray]] = deque(maxlen=2)
+
+    def rounded(self, vector: np.ndarray) -> np.ndarray:
+        """As stored in the precision of the parameters."""
+        return vector.astype(self.like.coef.dtype).astype(np.float64)
+
+    def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        vector = self.rounded(vector)
+        for known, value, slopes in self.known:
+            if np.array_equal(known, vector):
+                return value, slopes
+        model = self.problem.model
+        with np.errstate(over="ignore", invalid="ignore"):
+            value, gradient = self.problem.value_and_gradient(model.unpack(vector, self.like), self.n_threads)
+            slopes = model.pack(gradient)
+        self.known.append((vector, value, slopes))
+        return value, slopes
+
+
+def _directions(pairs, gradient: np.ndarray):
+    """-H g with H the inverse Hessian that the pairs suggest; then -g itself, of length 1."""
+    if pairs:
+        yield -_two_loops(pairs, gradient)
+    norm = float(np.sqrt(gradient @ gradient))
+    if norm > 0:
+        yield -gradient / norm
+
+
+def _two_loops(pairs, gradient: np.ndarray) -> np.ndarray:
+    q, weights = gradient.copy(), []
+    for step, change in reversed(pairs):
+        weights.append((step @ q) / (step @ change))
+        q -= weights[-1] * change
+    step, change = pairs[-1]
+    q *= (step @ change) / (change @ change)
+    for (step, change), weight in zip(pairs, reversed(weights), strict=True):
+        q += (weight - (change @ q) / (step @ change)) * step
+    return q
+
+
+def _search(evaluate: _Evaluations, theta, direction, value: float, gradient: np.ndarray) -> float | None:
+    """How far to go along the direction, or None where nothing lowers the objective."""
+    slope = float(gradient @ direction)
+    if not slope < 0:
+        return None
+    with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
+        warnings.simplefilter("ignore")
+        length = line_search(
+            lambda v: evaluate(v)[0], lambda v: evaluate(v)[1], theta, direction, gradient, value,
+            c1=SUFFICIENT_DECREASE, c2=CURVATURE, maxiter=20,
+        )[0]  # fmt: skip
+    if length and evaluate(theta + length * direction)[0] < value:
+        return length
+    # Where no step was found that also flattens the slope, one that lowers the objective will do.
+    length = 1.0
+    for _ in range(MOST_HALVINGS):
+        reached = evaluate(theta + length * direction)[0]
+        if reached < value + SUFFICIENT_DECREASE * length * slope:
+            return length
+        length /= 2
+    return None

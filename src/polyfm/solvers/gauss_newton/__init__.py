@@ -1,7 +1,7 @@
 """Damped Gauss-Newton (Levenberg-Marquardt) on all smooth parameters, for problems with few of them.
 
 Letters: theta all parameters in one vector, J the Jacobian of the predictions, H = J^T diag(w l'') J + penalties the
-Gauss-Newton matrix, g the gradient. A step solves (H + mu diag(H)) s = -g; mu falls where the quadratic model foretells
+Gauss-Newton matrix, g the gradient. A step solves (H + mu diag(H)) s = -g; mu falls where the quadratic model predicts
 the decrease well and rises where it does not. Only steps that lower the objective are taken.
 """
 
@@ -11,11 +11,10 @@ import numpy as np
 from scipy.linalg import LinAlgError
 from threadpoolctl import threadpool_limits
 
-from polyfm.core.model import Parameters
+from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
-from polyfm.losses import Squared
-from polyfm.solvers.base import Monitor
-from polyfm.solvers.coordinate_descent import descend_lambdas
+from polyfm.solvers.base import Resume, Solver
+from polyfm.solvers.directions import descend_all_lambdas
 from polyfm.solvers.gauss_newton.objectives import Reduced, Rows, monomials_of
 
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 0.1, 1e-10, 1e12
@@ -26,55 +25,57 @@ class State:
     parameters: Parameters
     damping: float = FIRST_DAMPING
     growth: float = 2.0  # of the damping, should the next step fail
+    before: float = np.inf  # the objective after the last epoch
+    reduced: bool | None = None  # whether a few rows stand for all; None: not decided yet
+    view: Rows | Reduced | None = None
 
 
 @dataclass(frozen=True)
-class GaussNewton:
+class GaussNewton(Solver):
     """An epoch is one step. With `fit_lambdas`, the lasso in lambda comes before each."""
 
     fit_lambdas: bool = False
     n_threads: int = 1
-    window: int = 3  # a step may be short while the damping is found
     reduce: bool = True  # whether a few rows may stand for all, where the loss is squared
 
-    def init_state(self, problem: Problem, parameters: Parameters, extra: dict[str, np.ndarray] | None = None) -> State:
-        return State(parameters, *(map(float, extra["damping"]) if extra else ()))
+    summary = "damped Gauss-Newton steps: every combination; best for small dense problems"
+    epoch = "one damped step of all parameters"
+    window = 3  # a step may be short while the damping is found
 
-    def extra(self, state: State) -> dict[str, np.ndarray]:
-        return {"damping": np.array([state.damping, state.growth])}
+    def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
+        if not resume:
+            return State(parameters)
+        damping, growth, before = map(float, resume["numbers"])
+        return State(parameters, damping, growth, before, bool(resume["reduced"][0]))
 
-    def minimise(self, problem: Problem, state: State, monitor: Monitor) -> None:
+    def resume(self, state: State) -> Resume:
+        numbers = np.array([state.damping, state.growth, state.before])
+        return {"numbers": numbers, "reduced": np.array([bool(state.reduced)])}
+
+    def running(self):
         # The matrices are small: threads that were not asked for would cost more than they bring.
-        with threadpool_limits(self.n_threads, user_api="blas"):
-            self._minimise(problem, state, monitor)
+        return threadpool_limits(self.n_threads, user_api="blas")
 
-    def _minimise(self, problem: Problem, state: State, monitor: Monitor) -> None:
-        view = self._view(problem, state.parameters)
-        before = np.inf
-        while True:
-            if self.fit_lambdas:
-                f = problem.predict(state.parameters)
-                for group, P, lams in zip(
-                    problem.model.groups, state.parameters.factors, state.parameters.lambdas, strict=True
-                ):
-                    descend_lambdas(problem, group, P, lams, f)
-                view = Rows(problem, state.parameters, self.n_threads)
-            value, moved = self._update(problem, state, view)
-            if not moved and (not self.fit_lambdas or value >= before):
-                break
-            if monitor(value, state):
-                return
-            before = value
-        if not monitor.history:
-            monitor(value, state)
-        monitor.converged = True  # no step lowers the objective any more
+    def update(self, problem: Problem, state: State) -> float | None:
+        if self.fit_lambdas:
+            descend_all_lambdas(problem, state.parameters)
+            state.view = Rows(problem, state.parameters, self.n_threads)
+        elif state.view is None:
+            state.view = self._view(problem, state)
+        value, moved = self._step(problem, state, state.view)
+        if not moved and (not self.fit_lambdas or value >= state.before):
+            return None
+        state.before = value
+        return value
 
-    def _view(self, problem: Problem, parameters: Parameters) -> Rows | Reduced:
+    def _view(self, problem: Problem, state: State) -> Rows | Reduced:
         """The objective over all rows, or over the few that tell all others where that is much cheaper."""
+        parameters = state.parameters
         rows = Rows(problem, parameters, self.n_threads)
         n, d = problem.design.shape
         p = rows.jacobian.size
-        if not isinstance(problem.loss, Squared) or self.fit_lambdas or not self.reduce or p == 0:
+        residual, quadratic = (getattr(problem.loss, fact, False) for fact in ("residual", "quadratic"))
+        if state.reduced is False or not (residual and quadratic) or not self.reduce or p == 0:
             return rows
         # What prepares it costs some 4 n M^2 operations, a step over all rows n p^2.
         monomials = monomials_of(problem.model, d, int(min(n // 4, 1000, 1.5 * p)))
@@ -84,11 +85,13 @@ class GaussNewton:
         exact = rows.value(theta)
         try:
             reduced = Reduced(problem, parameters, monomials)
-            return reduced if abs(reduced.value(theta) - exact) <= 1e-9 * abs(exact) else rows
+            if not state.reduced:
+                state.reduced = abs(reduced.value(theta) - exact) <= 1e-9 * abs(exact)
+            return reduced if state.reduced else rows
         except LinAlgError:
             return rows
 
-    def _update(self, problem: Problem, state: State, view: Rows | Reduced) -> tuple[float, bool]:
+    def _step(self, problem: Problem, state: State, view: Rows | Reduced) -> tuple[float, bool]:
         """Take one step; the objective, and whether there was a step that lowered it."""
         theta = problem.model.pack(state.parameters)
         local = view.local(theta)
@@ -98,12 +101,12 @@ class GaussNewton:
                     step = local.step(state.damping)
                 except LinAlgError:  # rounding has made H indefinite
                     step = np.full_like(theta, np.nan)
-                foretold = 0.5 * float(state.damping * local.diagonal @ np.square(step) - local.gradient @ step)
+                predicted = 0.5 * float(state.damping * local.diagonal @ np.square(step) - local.gradient @ step)
                 trial = (theta + step).astype(state.parameters.coef.dtype).astype(np.float64)
                 value = view.value(trial)
                 if value < local.value:
-                    # Nielsen's rule: smooth in the ratio of the decrease to what was foretold.
-                    ratio = min((local.value - value) / max(foretold, 1e-290), 1.0)
+                    # Nielsen's rule: smooth in the ratio of the decrease to the predicted one (the gain ratio).
+                    ratio = min((local.value - value) / max(predicted, 1e-290), 1.0)
                     state.damping *= max(1 / 3, 1 - (2 * ratio - 1) ** 3)
                     state.damping, state.growth = max(state.damping, LEAST_DAMPING), 2.0
                     state.parameters = problem.model.unpack(trial, state.parameters)

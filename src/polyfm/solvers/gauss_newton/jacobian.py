@@ -1,9 +1,4 @@
-"""The Jacobian of the predictions for second-order steps: whole, by tiles of rows, or through its products.
-
-Row i of the Jacobian J holds the derivatives of f_i by all factors T[j, t, s], in the order of T. One loop makes them,
-non-zero by non-zero, in a slab that one of four users takes them from: products never store J. Everything is in double
-precision, whatever X is. Letters as in `_rows`; `lams` are lambda times the form's scale.
-"""
+"""The Jacobian of the predictions, as a function of all parameters: by tiles of rows, or through its products."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,113 +6,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyfm.core.design import Compressed
-from polyfm.core.model import Group, Model, Parameters, bases_last, weights
+from polyfm.core.layout import bases_last, weights
+from polyfm.core.model import Group, Model
+from polyfm.core.parameters import Parameters
 from polyfm.core.threads import in_order, row_blocks
-from polyfm.loops import rows as _rows
-from polyfm.loops.jit import at, compiled, loop
-
-
-@compiled
-class Fill(NamedTuple):
-    """Some rows of J itself, from lo on, and some columns, from `start` on."""
-
-    J: np.ndarray
-    lo: int
-    start: int
-    bases: int
-
-    def take(self, i, j, slab):
-        for t in range(slab.shape[1]):
-            for s in range(self.bases):
-                self.J[i - self.lo, self.start + (j * slab.shape[1] + t) * self.bases + s] = slab[0, t, s]
-
-
-@compiled
-class Forward(NamedTuple):
-    """u += J V."""
-
-    V: np.ndarray
-    u: np.ndarray
-
-    def take(self, i, j, slab):
-        total = 0.0
-        for t in range(self.V.shape[1]):
-            for s in range(self.V.shape[2]):
-                total += slab[0, t, s] * self.V[j, t, s]
-        self.u[i] += total
-
-
-@compiled
-class Backward(NamedTuple):
-    """G += J^T u."""
-
-    G: np.ndarray
-    u: np.ndarray
-
-    def take(self, i, j, slab):
-        for t in range(self.G.shape[1]):
-            for s in range(self.G.shape[2]):
-                self.G[j, t, s] += self.u[i] * slab[0, t, s]
-
-
-@compiled
-class Squares(NamedTuple):
-    """G += the diagonal of J^T diag(h) J."""
-
-    G: np.ndarray
-    h: np.ndarray
-
-    def take(self, i, j, slab):
-        for t in range(self.G.shape[1]):
-            for s in range(self.G.shape[2]):
-                self.G[j, t, s] += self.h[i] * slab[0, t, s] * slab[0, t, s]
-
-
-@loop(streaming=True)
-def derivatives(form, indptr, indices, data, dummies, T, lams, slots, lo, hi, user):
-    """user.take(i, j, slab) for all features j of the rows lo .. hi, where slab[0, t, s] is df_i / dT[j, t, s]."""
-    d = T.shape[0] - dummies
-    A = np.empty((slots, T.shape[2]))
-    slab = np.empty((1, T.shape[1], T.shape[2]))
-    for i in range(lo, hi):
-        A[:] = 0.0
-        first = indptr[i]
-        for e in range(first, indptr[i + 1]):
-            _rows.absorb(form, A, T, at(indices, e, e - first), np.float64(at(data, e, 1.0)))
-        for q in range(dummies):
-            _rows.absorb(form, A, T, d + q, 1.0)
-        for e in range(first, indptr[i + 1]):
-            j = np.int64(at(indices, e, e - first))
-            slab[:] = 0.0
-            _rows.emit(form, A, T[j : j + 1], slab, lams, 0, np.float64(at(data, e, 1.0)))
-            user.take(i, j, slab)
-        for q in range(dummies):
-            slab[:] = 0.0
-            _rows.emit(form, A, T[d + q : d + q + 1], slab, lams, 0, 1.0)
-            user.take(i, d + q, slab)
-
-
-@loop
-def slopes_and_bends(loss, y, weight, f):
-    """w_i l'(y_i, f_i) and w_i l''(y_i, f_i). A loss gives no second derivative: it is taken from the first by
-    differences, between nothing (convexity) and the loss's curvature."""
-    slopes = np.empty(f.shape[0])
-    bends = np.empty(f.shape[0])
-    for i in range(f.shape[0]):
-        w = np.float64(at(weight, i, 1.0))
-        target = np.float64(at(y, i, 0.0))
-        step = 1e-5 * (1.0 + abs(f[i]))
-        rise = loss.derivative(target, f[i] + step) - loss.derivative(target, f[i] - step)
-        slopes[i] = w * loss.derivative(target, f[i])
-        bends[i] = w * min(max(rise / (2.0 * step), 0.0), loss.curvature)
-    return slopes, bends
+from polyfm.loops.derivatives import Backward, Fill, Forward, Squares, derivatives
+from polyfm.loops.forms import DirectHomogeneous
+from polyfm.loops.rows import Bases, add_expansion
 
 
 class Piece(NamedTuple):
     """One group of bases, and where its factors T lie in the vector of all parameters."""
 
     group: Group
-    rows: Compressed
+    by_row: Compressed
     lams: np.ndarray
     shape: tuple[int, int, int]  # of T
     start: int
@@ -127,15 +29,15 @@ class Piece(NamedTuple):
 
     def arguments(self, vector: np.ndarray) -> tuple[Any, ...]:
         """What every loop over rows begins with."""
-        T = bases_last(self.cut(vector).T, np.float64)
-        return self.group.form, *self.rows, self.group.n_dummies, T, self.lams, self.group.n_slots
+        form, T = self.group.form, bases_last(self.cut(vector).T, np.float64)
+        return Bases(form, self.group.n_dummies, form.n_slots, T, self.lams), tuple(self.by_row)
 
 
 class Jacobian:
-    """Predictions, less `offset`, and their derivatives, as functions of one vector: all factors with the bases last,
+    """Predictions, less `shift`, and their derivatives, as functions of one vector: all factors with the bases last,
     linear weights, intercept. The latter two are a group too: H^1, with the intercept as a dummy feature."""
 
-    def __init__(self, model: Model, parameters: Parameters, rows: Compressed, offset=None, n_threads: int = 1):
+    def __init__(self, model: Model, parameters: Parameters, rows: Compressed, shift=None, n_threads: int = 1):
         n, d = len(rows.indptr) - 1, len(parameters.coef)
         self.pieces: list[Piece] = []
         self.n_rows, self.size, self.n_threads = n, 0, n_threads
@@ -146,8 +48,8 @@ class Jacobian:
             nothing = np.zeros(n + 1, dtype=np.uint64)
             nothing.flags.writeable = False
             used, width = (rows, d) if model.fit_linear else (Compressed(nothing, None, None), 0)
-            self._append(Group("homogeneous", "direct", 1, 1, int(model.fit_intercept)), used, np.ones(1), width)
-        self.base = np.zeros(n) if offset is None else -offset.astype(np.float64)
+            self._append(Group(DirectHomogeneous.of_degree(1), 1, int(model.fit_intercept)), used, np.ones(1), width)
+        self.base = np.zeros(n) if shift is None else -shift.astype(np.float64)
         if not model.fit_intercept:
             self.base += parameters.intercept[0]
         self._tile, self._predictions = np.empty((0, self.size)), np.empty(n)
@@ -160,7 +62,7 @@ class Jacobian:
 
     def predict(self, vector: np.ndarray) -> np.ndarray:
         f = self.base.copy()
-        self._over_rows(vector, lambda piece, rows, _, *bounds: _rows.add_expansion(*rows, None, *bounds, f))
+        self._over_rows(vector, lambda piece, rows, _, *bounds: add_expansion(*rows, None, *bounds, f))
         return f
 
     def tile(self, vector: np.ndarray, lo: int, hi: int) -> tuple[np.ndarray, np.ndarray]:
@@ -172,7 +74,7 @@ class Jacobian:
         J[:] = 0.0
         for piece in self.pieces:
             arguments = piece.arguments(vector)
-            _rows.add_expansion(*arguments, None, lo, hi, f)
+            add_expansion(*arguments, None, lo, hi, f)
             derivatives(*arguments, lo, hi, Fill(J, lo, piece.start, piece.shape[2]))
         return f[lo:hi], J
 

@@ -2,57 +2,75 @@
 
 import itertools
 import math
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, blas, lapack, qr, solve_triangular
 
 from polyfm.core.design import Design
-from polyfm.core.model import Model, Parameters
+from polyfm.core.model import Model
+from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
-from polyfm.solvers.gauss_newton import jacobian as _curvature
+from polyfm.loops.derivatives import slopes_and_curvatures
 from polyfm.solvers.gauss_newton.jacobian import Jacobian
 from polyfm.solvers.gauss_newton.quadratic import Factorised, Local, LowRank, Products
 
-# H is formed where it has at most DENSE columns and costs less than the products that stand for it: n p^2 operations at
-# the speed of a matrix product against 10 to 40 products (by measurement, sparse and dense X).
-DENSE, WORTH = 3000, 5000
+# H is formed where it has at most so many columns and costs less than the products that stand for it: n p^2 operations
+# at the speed of a matrix product against 10 to 40 products (by measurement, sparse and dense X).
+MOST_COLUMNS, OPERATIONS_WORTH_A_PRODUCT = 3000, 5000
+
+
+class Diagonal(NamedTuple):
+    """The penalties over theta: 1/2 sum strength (theta - mean)^2."""
+
+    strengths: np.ndarray
+    means: np.ndarray | None  # None: all are 0
+
+    @classmethod
+    def of(cls, problem: Problem, parameters: Parameters) -> "Diagonal":
+        return cls(*problem.penalty.diagonal(parameters))
+
+    def value(self, theta: np.ndarray) -> float:
+        return 0.5 * float(self.strengths @ np.square(self._gaps(theta)))
+
+    def gradient(self, theta: np.ndarray) -> np.ndarray:
+        return self.strengths * self._gaps(theta)
+
+    def _gaps(self, theta: np.ndarray) -> np.ndarray:
+        return theta if self.means is None else theta - self.means
 
 
 class Rows:
     """The objective over all rows of X."""
 
     def __init__(self, problem: Problem, parameters: Parameters, n_threads: int = 1):
-        self.problem, self.penalties = problem, _penalties(problem, parameters)
-        self.jacobian = Jacobian(problem.model, parameters, problem.design.rows, problem.offset, n_threads)
+        self.problem, self.ridge = problem, Diagonal.of(problem, parameters)
+        self.jacobian = Jacobian(problem.model, parameters, problem.design.rows, problem.response.shift, n_threads)
 
     def value(self, theta: np.ndarray) -> float:
         return self._value(self.jacobian.predict(theta), theta)
 
     def _value(self, f: np.ndarray, theta: np.ndarray) -> float:
-        return self.problem.total_loss(f) + 0.5 * float(self.penalties @ np.square(theta))
+        return self.problem.total_loss(f) + self.ridge.value(theta)
 
     def local(self, theta: np.ndarray) -> Local:
         n, p = self.jacobian.n_rows, self.jacobian.size
-        if p > DENSE or p * p > WORTH * self.jacobian.entries:
+        if p > MOST_COLUMNS or p * p > OPERATIONS_WORTH_A_PRODUCT * self.jacobian.entries:
             f = self.jacobian.predict(theta)
-            slopes, bends = self._slopes_and_bends(f, 0, n)
-            gradient = self.jacobian.backward(theta, slopes) + self.penalties * theta
-            return Products(self._value(f, theta), gradient, self.jacobian, theta, bends, self.penalties)
-        f, gradient = np.empty(n), self.penalties * theta
-        H = np.asfortranarray(np.diag(self.penalties))
+            slopes, curvatures = slopes_and_curvatures(self.problem.response, f, 0)
+            gradient = self.jacobian.backward(theta, slopes) + self.ridge.gradient(theta)
+            return Products(self._value(f, theta), gradient, self.jacobian, theta, curvatures, self.ridge.strengths)
+        f, gradient = np.empty(n), self.ridge.gradient(theta)
+        H = np.asfortranarray(np.diag(self.ridge.strengths))
         tile = min(max(2**19 // max(p, 1), 64), 1024)
         for lo in range(0, n, tile):
             hi = min(lo + tile, n)
             f[lo:hi], J = self.jacobian.tile(theta, lo, hi)
-            slopes, bends = self._slopes_and_bends(f[lo:hi], lo, hi)
+            slopes, curvatures = slopes_and_curvatures(self.problem.response, f[lo:hi], lo)
             gradient += slopes @ J
-            J *= np.sqrt(bends)[:, None]
+            J *= np.sqrt(curvatures)[:, None]
             H = blas.dsyrk(1.0, J.T, beta=1.0, c=H, lower=1, overwrite_c=1)
         return Factorised(self._value(f, theta), gradient, H)
-
-    def _slopes_and_bends(self, f: np.ndarray, lo: int, hi: int) -> tuple[np.ndarray, np.ndarray]:
-        y, weight = (None if a is None else a[lo:hi] for a in (self.problem.target, self.problem.weight))
-        return _curvature.slopes_and_bends(self.problem.loss, y, weight, f)
 
 
 class Reduced:
@@ -65,14 +83,14 @@ class Reduced:
     """
 
     def __init__(self, problem: Problem, parameters: Parameters, monomials: list[tuple[int, ...]]):
-        self.penalties = _penalties(problem, parameters)
+        self.ridge = Diagonal.of(problem, parameters)
         R, keep, self.target, rest = _orthogonalise(problem, monomials)
         self.constant = 0.5 * rest
         chosen, Q_Z = _choose(problem, [monomials[k] for k in keep], R)
         rotation, self.R = qr(Q_Z.T, check_finite=False)
         self.target = rotation.T @ self.target
-        if problem.weight is not None:
-            self.R /= np.sqrt(problem.weight[chosen].astype(np.float64))
+        if problem.response.weight is not None:
+            self.R /= np.sqrt(problem.response.weight[chosen].astype(np.float64))
         self.R = np.asfortranarray(self.R)
         X = _dense(problem.design, chosen)
         self.jacobian = Jacobian(problem.model, parameters, Design(X).rows)
@@ -82,17 +100,17 @@ class Reduced:
         return self._value(residual, theta)
 
     def _value(self, residual: np.ndarray, theta: np.ndarray) -> float:
-        return self.constant + 0.5 * float(residual @ residual) + 0.5 * float(self.penalties @ np.square(theta))
+        return self.constant + 0.5 * float(residual @ residual) + self.ridge.value(theta)
 
     def local(self, theta: np.ndarray) -> Local:
         f, J = self.jacobian.tile(theta, 0, self.jacobian.n_rows)
         residual = solve_triangular(self.R, f, trans=1, check_finite=False) - self.target
         B = blas.dtrsm(1.0, self.R, J.T, side=1, overwrite_b=1).T
-        gradient = residual @ B + self.penalties * theta
+        gradient = residual @ B + self.ridge.gradient(theta)
         if B.shape[0] < B.shape[1]:
-            return LowRank(self._value(residual, theta), gradient, B, self.penalties)
+            return LowRank(self._value(residual, theta), gradient, B, self.ridge.strengths)
         H = blas.dsyrk(1.0, B.T, lower=1)
-        H[np.diag_indices_from(H)] += self.penalties
+        H[np.diag_indices_from(H)] += self.ridge.strengths
         return Factorised(self._value(residual, theta), gradient, H)
 
 
@@ -100,7 +118,9 @@ def monomials_of(model: Model, d: int, most: int) -> list[tuple[int, ...]] | Non
     """The products of features that predictions combine, as tuples of their numbers, or None if more than `most`."""
     kinds = [(False, 1)] * model.fit_linear + [(False, 0)] * model.fit_intercept
     for group in model.groups:
-        powers = group.kernel == "homogeneous"
+        powers = group.form.repeats
+        if powers is None:
+            return None
         # A dummy feature of the homogeneous kernel may be taken again and again; those of the ANOVA kernel once each.
         lowest = (0 if group.n_dummies else group.degree) if powers else max(group.degree - group.n_dummies, 0)
         kinds += [(powers, m) for m in range(lowest, group.degree + 1)]
@@ -129,8 +149,8 @@ def _tiles(problem: Problem, monomials: list[tuple[int, ...]]):
         values = np.ones((len(monomials), len(rows)))
         for factor in table.T:
             values *= columns[factor]
-        if problem.weight is not None:
-            values *= np.sqrt(problem.weight[rows].astype(np.float64))
+        if problem.response.weight is not None:
+            values *= np.sqrt(problem.response.weight[rows].astype(np.float64))
         yield rows, values.T
 
 
@@ -140,8 +160,8 @@ def _orthogonalise(problem: Problem, monomials: list[tuple[int, ...]]):
     R: np.ndarray = np.zeros((0, M + 1))
     for rows, values in _tiles(problem, monomials):
         y = problem.y[rows].astype(np.float64)
-        if problem.weight is not None:
-            y = y * np.sqrt(problem.weight[rows].astype(np.float64))
+        if problem.response.weight is not None:
+            y = y * np.sqrt(problem.response.weight[rows].astype(np.float64))
         R = np.asarray(np.linalg.qr(np.vstack([R, np.column_stack([values, y])]), mode="r"))
     norms = np.sqrt(np.sum(np.square(R[:, :M]), axis=0))
     norms[norms == 0] = 1.0
@@ -168,14 +188,3 @@ def _choose(problem: Problem, monomials: list[tuple[int, ...]], R: np.ndarray) -
         order = order[: len(monomials)]
         chosen, Q_Z = candidates[order], Q[order]
     return chosen, Q_Z
-
-
-def _penalties(problem: Problem, parameters: Parameters) -> np.ndarray:
-    """The diagonal second derivative of the penalties, in the order of theta."""
-    model, d = problem.model, len(parameters.coef)
-    parts = []
-    for group, lams in zip(model.groups, parameters.lambdas, strict=True):
-        _, factors, features = group.shape(d)
-        parts.append(np.tile(group.penalties(problem.beta, lams.astype(np.float64)), features * factors))
-    parts += [np.full(d, float(problem.alpha))] * model.fit_linear + [np.zeros(1)] * model.fit_intercept
-    return np.concatenate(parts)

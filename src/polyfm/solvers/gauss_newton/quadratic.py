@@ -72,14 +72,14 @@ class Products:
     gradient: np.ndarray
     jacobian: Jacobian
     theta: np.ndarray
-    bends: np.ndarray
+    curvatures: np.ndarray
     penalties: np.ndarray
 
     def __post_init__(self):
-        self.diagonal = _positive(self.jacobian.squares(self.theta, self.bends) + self.penalties)
+        self.diagonal = _positive(self.jacobian.squares(self.theta, self.curvatures) + self.penalties)
 
     def times(self, v: np.ndarray) -> np.ndarray:
-        u = self.bends * self.jacobian.forward(self.theta, v)
+        u = self.curvatures * self.jacobian.forward(self.theta, v)
         return self.jacobian.backward(self.theta, u) + self.penalties * v
 
     def step(self, damping: float) -> np.ndarray:

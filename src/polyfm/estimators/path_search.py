@@ -1,0 +1,257 @@
+"""Model selection along a path of betas: what the `...CV` estimators share."""
+
+import threading
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import product
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import clone, is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+
+from polyfm.estimators._sklearn import Interval
+from polyfm.estimators.base import OF_TRAINING
+from polyfm.estimators.validation import by_feature, check_features
+from polyfm.training.checkpoint import Outcome
+from polyfm.training.hooks import Progress, current_watch
+from polyfm.training.path import InterruptedPathError, fit_path, reference_beta
+
+# Parameters of a single fit that a search has no use for.
+OF_ONE_FIT = (
+    "beta", "warm_start", "checkpoint", "checkpoint_interval", "early_stopping", "validation_fraction",
+    "n_iter_no_change",
+)  # fmt: skip
+
+
+class Task(NamedTuple):
+    """One path: an estimator without a search, its betas, and one fold."""
+
+    combination: int
+    plain: Any
+    betas: np.ndarray
+    fold: int
+    train: np.ndarray
+    test: np.ndarray
+
+
+class PathSearch:
+    """Cross-validation over beta (and degree and rank, on request), then a fit on all data. A mixin of estimators."""
+
+    _plain: type  # the estimator without a search
+    # What the estimators that this is mixed into have.
+    betas: Any
+    n_betas: int
+    degrees: Any
+    ranks: Any
+    cv: Any
+    scoring: Any
+    alpha: Any
+    groups: Any
+    degree: int
+    n_components: int
+    n_jobs: int | None
+    verbose: int
+    classes_: np.ndarray
+    get_params: Any
+    _checked_weights: Any
+
+    @staticmethod
+    def constraints(kind: type) -> dict:
+        """The parameters of the estimator without a search, less those of a single fit, and those of the search."""
+        given: dict = vars(kind)["_parameter_constraints"]
+        shared = {name: c for name, c in given.items() if name not in OF_ONE_FIT}
+        return shared | {
+            "betas": ["array-like", None],
+            "n_betas": [Interval(Integral, 1, None, closed="left")],
+            "degrees": ["array-like", None],
+            "ranks": ["array-like", None],
+            "cv": ["cv_object"],
+            "scoring": [str, callable, None],
+        }
+
+    @property
+    def partial_fit(self):
+        raise AttributeError(f"{type(self).__name__} searches over whole data sets and has no partial_fit.")
+
+    def _plain_estimator(self, **parameters):
+        names = self._plain().get_params()
+        shared = {name: value for name, value in self.get_params(deep=False).items() if name in names}
+        return self._plain(**{**shared, "n_jobs": None, "beta": 1.0, **parameters})
+
+    def _fit_targets(self, X, y, targets, sample_weight) -> None:
+        sample_weight = self._checked_weights(X, sample_weight)
+        check_features(X)
+        folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y))
+        combinations = list(
+            product(
+                [self.degree] if self.degrees is None else self.degrees,
+                [self.n_components] if self.ranks is None else self.ranks,
+            )
+        )
+        named = getattr(self, "feature_names_in_", None)  # which the estimators within, who see an array, do not know
+        alpha = by_feature("alpha", self.alpha, self.groups, named, X.shape[1])
+        plains = [self._plain_estimator(degree=int(m), n_components=int(k), alpha=alpha) for m, k in combinations]
+        for plain in plains:
+            if is_classifier(self):
+                plain.classes_ = self.classes_
+            plain.n_features_in_ = X.shape[1]
+            plain._validate_options()
+        paths = [self._path(plain, X, targets, sample_weight) for plain in plains]
+        tasks = [
+            Task(c, plain, betas, f, *fold)
+            for c, (plain, betas) in enumerate(zip(plains, paths, strict=True))
+            for f, fold in enumerate(folds)
+        ]
+        search = _Search(X, y, targets, sample_weight, check_scoring(plains[0], self.scoring), tasks, self.verbose)
+        interrupted = search.run(effective_n_jobs(self.n_jobs))
+
+        scores = search.scores(len(plains), len(folds), paths)
+        if interrupted and search.best is not None:
+            best, i, chosen = search.best.combination, search.best.beta, search.best.estimator
+        else:
+            means = np.array([s.mean(axis=1) for s in scores])
+            best, i = (int(at) for at in np.unravel_index(int(np.argmax(means)), means.shape))
+            chosen = clone(plains[best]).set_params(
+                beta=float(paths[best][i]), n_jobs=self.n_jobs, verbose=self.verbose
+            )
+            chosen.fit(X, y, sample_weight=sample_weight)
+        self._take(chosen)
+        self.betas_, self.cv_scores_ = np.array(paths[best]), scores[best]
+        self.beta_, self.best_score_ = float(paths[best][i]), float(np.nanmean(scores[best][i]))
+        self.degree_, self.n_components_ = (int(v) for v in combinations[best])
+        self.search_scores_ = {
+            combination: (np.array(betas), scores_)
+            for combination, betas, scores_ in zip(combinations, paths, scores, strict=True)
+        }
+        if interrupted and search.best is not None:
+            n = len(tasks[0].train)
+            warnings.warn(
+                f"The search was interrupted after {search.n_done:.0f} of {search.n_fits} fits. The best model so far "
+                f"was kept: beta={self.beta_:.3g}, with the score {search.best.score:.4g}, trained on {n} of "
+                f"{X.shape[0]} rows. For a model of all rows, fit without a search and with this beta.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _take(self, fitted) -> None:
+        """Be what the chosen estimator is."""
+        for name in OF_TRAINING:
+            self.__dict__.pop(name, None)
+        self.__dict__.update(
+            {name: value for name, value in vars(fitted).items() if name.endswith("_") or name == "_fitted"}
+        )
+
+    def _path(self, plain, X, targets, sample_weight) -> np.ndarray:
+        """The betas to try, from strong to weak."""
+        if self.betas is not None:
+            betas = np.sort(np.asarray(self.betas, dtype=np.float64))[::-1]
+            if betas.ndim != 1 or not len(betas) or not np.all(np.isfinite(betas)) or np.any(betas < 0):
+                raise ValueError(f"betas must be finite numbers >= 0, got {self.betas!r}.")
+            return betas
+        recipe = plain._recipe(X.shape[1]).with_start(1.0)
+        problem = recipe.problem(recipe.design(X, 0), targets[0], sample_weight)
+        return reference_beta(problem, recipe.start(problem, 0)) * np.logspace(1, -3, self.n_betas)
+
+
+class Best(NamedTuple):
+    """The fit with the best score on its own fold: what is kept of a search that is interrupted."""
+
+    score: float
+    combination: int
+    beta: int
+    estimator: Any
+
+
+class _Search:
+    """The paths of a search, one after the other or some at the same time, and their scores."""
+
+    def __init__(self, X, y, targets, sample_weight, scorer, tasks: list[Task], verbose: int):
+        self.X, self.y, self.targets, self.sample_weight = X, y, targets, sample_weight
+        self.scorer, self.tasks, self.verbose = scorer, tasks, verbose
+        self.found: dict[tuple[int, int, int], float] = {}  # scores by combination, beta and fold
+        self.best: Best | None = None
+        self.n_fits, self.n_done = sum(len(task.betas) for task in tasks), 0.0
+        self.watch = current_watch()
+        self.stop, self.lock = threading.Event(), threading.Lock()
+
+    def run(self, n_threads: int) -> bool:
+        """Run all paths; whether Ctrl-C came. If it comes before there is anything to keep, it is raised."""
+        try:
+            for _ in self._in_turn(n_threads):
+                pass
+        except (KeyboardInterrupt, InterruptedPathError):
+            if self.best is None:
+                raise KeyboardInterrupt from None
+            return True
+        return False
+
+    def _in_turn(self, n_threads: int) -> Iterator[None]:
+        if n_threads == 1:
+            for task in self.tasks:
+                self._run(task)
+                yield
+            return
+        with ThreadPoolExecutor(n_threads) as pool:
+            waiting: set[Future] = {pool.submit(self._run, task) for task in self.tasks}
+            try:
+                while waiting:  # with a pause now and then: some systems deliver Ctrl-C only between two waits
+                    done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        future.result()
+                        yield
+            except BaseException:
+                self.stop.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _run(self, task: Task) -> None:
+        weight = None if self.sample_weight is None else self.sample_weight[task.train]
+        plain, X = task.plain, self.X[task.train]
+        recipe = plain._recipe(X.shape[1])
+        fits_of_target = len(self.targets)
+
+        def check(monitor, state) -> bool:
+            if self.stop.is_set():
+                raise InterruptedPathError
+            return False
+
+        def fitted(i: int) -> None:
+            with self.lock:
+                self.n_done += 1 / fits_of_target
+                self._report(f"beta {task.betas[i]:.3g}")
+
+        results = fit_path(
+            recipe, X, [t[task.train] for t in self.targets], weight, task.betas, plain._seeds(len(self.targets)),
+            max_iter=plain.max_iter, tol=plain.tol, hooks=(check,), fitted=fitted,
+        )  # fmt: skip
+        for i, beta in enumerate(task.betas):
+            model = clone(plain).set_params(beta=float(beta))
+            model.n_features_in_ = plain.n_features_in_
+            if is_classifier(plain):
+                model.classes_ = plain.classes_
+            model._keep(recipe.model, [Outcome(result) for result in results[i]], recipe.solver)
+            score = float(self.scorer(model, self.X[task.test], self.y[task.test]))
+            with self.lock:
+                self.found[task.combination, i, task.fold] = score
+                if self.best is None or score > self.best.score:
+                    self.best = Best(score, task.combination, i, model)
+        if self.verbose > 1:
+            print(f"degree {plain.degree}, rank {plain.n_components}, fold {task.fold + 1}: path of betas done")
+
+    def _report(self, note: str) -> None:
+        if self.watch is not None:
+            if self.best is not None:
+                note += f", best score so far {self.best.score:.4g}"
+            self.watch(Progress("searching", self.n_done, self.n_fits, note))
+
+    def scores(self, n_combinations: int, n_folds: int, paths: list[np.ndarray]) -> list[np.ndarray]:
+        """For each combination an array (betas, folds); not a number where a search did not get to."""
+        return [
+            np.array([[self.found.get((c, i, f), np.nan) for f in range(n_folds)] for i in range(len(paths[c]))])
+            for c in range(n_combinations)
+        ]

@@ -1,0 +1,33 @@
+"""H^m(p, x) = <p, x>^m: polynomial networks."""
+
+from typing import NamedTuple
+
+from polyfm.loops.forms.base import form
+
+
+@form
+class DirectHomogeneous(NamedTuple):
+    """H^m(p, x) = <p, x>^m; not multilinear in p, so it has no coordinate form."""
+
+    degree_slots: tuple[float, ...]
+
+    kernel, method = "homogeneous", "direct"
+    multilinear = False
+    repeats = True
+    n_slots = 1
+    n_augmenting = 1
+
+    def absorb(self, A, T, j, x, s):
+        A[0, s] += x * T[j, 0, s]
+
+    def total(self, A, s):
+        power = A[0, s]
+        for _ in range(len(self.degree_slots) - 1):
+            power = power * A[0, s]
+        return power
+
+    def emit(self, A, T, G, c, j, x, s):
+        power = x * c[s]
+        for _ in range(len(self.degree_slots) - 1):
+            power = power * A[0, s]
+        G[j, 0, s] += len(self.degree_slots) * power

@@ -1,0 +1,75 @@
+"""The losses that come with polyfm, as loops compile them. `polyfm.losses` is their public door, and says what a loss
+is."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from polyfm.loops.jit import compiled
+
+
+@compiled
+class Squared(NamedTuple):
+    """l = (f - y)^2 / 2, for real targets."""
+
+    curvature: float = 1.0
+
+    tasks = ("regression", "classification")
+    residual = True
+    quadratic = True
+
+    def value(self, y, f):
+        return 0.5 * (f - y) * (f - y)
+
+    def derivative(self, y, f):
+        return f - y
+
+    def second_derivative(self, y, f):
+        return 1.0
+
+
+@compiled
+class SquaredHinge(NamedTuple):
+    """l = max(1 - y f, 0)^2, for targets -1 and 1."""
+
+    curvature: float = 2.0
+
+    tasks = ("classification",)
+
+    def value(self, y, f):
+        margin = max(1.0 - y * f, 0.0)
+        return margin * margin
+
+    def derivative(self, y, f):
+        return -2.0 * y * max(1.0 - y * f, 0.0)
+
+
+@compiled
+class Logistic(NamedTuple):
+    """l = log(1 + exp(-y f)), for targets -1 and 1. Neither branch can overflow."""
+
+    curvature: float = 0.25
+
+    tasks = ("classification",)
+
+    def value(self, y, f):
+        z = y * f
+        if z > 0.0:
+            return math.log1p(math.exp(-z))
+        return math.log1p(math.exp(z)) - z
+
+    def derivative(self, y, f):
+        z = y * f
+        if z > 0.0:
+            e = math.exp(-z)
+            return -y * e / (1.0 + e)
+        return -y / (1.0 + math.exp(z))
+
+    def second_derivative(self, y, f):
+        e = math.exp(-abs(f))
+        return e / ((1.0 + e) * (1.0 + e))
+
+    def probability(self, f: np.ndarray) -> np.ndarray:
+        return expit(f)

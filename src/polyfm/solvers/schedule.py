@@ -1,0 +1,138 @@
+"""Schedule: which columns of X can be updated at the same time, and how threads share them out.
+
+Columns that have no row in common can be updated at the same time with exactly the result of one after the other.
+One-hot fields are such groups of columns; others are found by a greedy colouring. All of it depends on X alone: descent
+takes columns in this order whatever the number of threads.
+"""
+
+import itertools
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from polyfm.core import row_order
+from polyfm.core.design import Design, frozen
+from polyfm.loops import arrange
+
+N_COLOURS = 64
+N_SHARES = 16  # that threads draw from: enough for those who are faster to do more, and to keep many threads busy
+NONZEROS_WORTH_A_THREAD = 2**15  # fewer take less time than threads need to agree
+SAMPLES_OF_A_RARE_FEATURE = 8  # with fewer, sums by feature take as much memory as the samples
+
+
+class ColumnGroups(NamedTuple):
+    """Columns in groups: group g is order[bounds[g]:bounds[g + 1]] (`order` is None where it is 0, 1, 2, ...).
+
+    Columns of one of the first `n_apart` groups have no row in common.
+    """
+
+    order: np.ndarray | None  # (features,)
+    bounds: np.ndarray  # (groups + 1,)
+    n_apart: int
+
+
+class Fields(NamedTuple):
+    """features[g, i] is the feature of group g that sample i has (the number of features where it has none), and
+    values[g, i] its value; `values` is None where all are 1."""
+
+    features: np.ndarray  # (groups, samples)
+    values: np.ndarray | None
+
+
+class Plan(NamedTuple):
+    """What threads can do at the same time in an epoch of coordinate descent. Piece p of the rows is rows[p] ..
+    rows[p + 1], and the features of the first group in the places columns[p] .. columns[p + 1] of the order occur in
+    this piece alone; all `columns` are 0 where there are no such pieces. A share c of group g is the columns in the
+    places shares[g, c] .. shares[g, c + 1]."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    shares: np.ndarray
+
+
+class Schedule:
+    """The order of updates of one design; ask for it by ``design.derived(Schedule)``."""
+
+    def __init__(self, design: Design):
+        self.design = design
+
+    @cached_property
+    def groups(self) -> ColumnGroups | None:
+        """Columns that can be updated at the same time, or None where there are too few (text, dense data)."""
+        indptr, rows, _ = self.design.columns
+        if rows is None or len(rows) < NONZEROS_WORTH_A_THREAD:
+            return None
+        colours = arrange.colour(indptr, rows, self.design.shape[0])
+        sizes = np.diff(indptr.astype(np.int64))
+        n_apart = int(colours.max()) + 1 if colours.max() < N_COLOURS else N_COLOURS
+        nonzeros = np.bincount(colours, weights=sizes, minlength=N_COLOURS + 1)
+        largest = np.zeros(N_COLOURS + 1)
+        np.maximum.at(largest, colours, sizes)
+        apart = (nonzeros >= NONZEROS_WORTH_A_THREAD) & (largest <= nonzeros / 2)
+        if nonzeros[:N_COLOURS][apart[:N_COLOURS]].sum() < 0.75 * len(rows):
+            return None
+        bounds = np.concatenate(([0], np.cumsum(np.bincount(colours)))).astype(np.int64)
+        in_order = bool(np.all(colours[1:] >= colours[:-1]))
+        order = None if in_order else frozen(np.argsort(colours, kind="stable"), np.uint32)
+        return ColumnGroups(order, bounds, n_apart)
+
+    @property
+    def order(self) -> np.ndarray | None:
+        return None if self.groups is None else self.groups.order
+
+    @cached_property
+    def fields(self) -> Fields | None:
+        """One-hot fields by sample, or None where columns are as well walked down one after the other: where the
+        samples' state fits into the cache, where two fields have put them in an order that suits both, where groups
+        have gaps, or where features are rare. They take the place of the view by columns, which is let go."""
+        n, d = self.design.shape
+        if n < row_order.SAMPLES_BEYOND_CACHE or d * SAMPLES_OF_A_RARE_FEATURE > n or self.groups is None:
+            return None
+        order, bounds, n_apart = self.groups
+        n_groups = len(bounds) - 1
+        indptr, rows, data = self.design.columns
+        if n_groups < 3 or n_apart < n_groups or indptr[-1] < n_groups * n / 2:
+            return None
+        features = np.full((n_groups, n), d, dtype=np.uint32)
+        values = None if data is None else np.zeros((n_groups, n), dtype=self.design.dtype)
+        arrange.fields_of(indptr, rows, data, order, bounds, features, values)
+        self.design.release_columns()
+        return Fields(features, values)
+
+    def shares(self, n: int) -> np.ndarray:
+        """shares[g, c] .. shares[g, c + 1]: a part of the columns of group g, about equal to the others in non-zeros;
+        groups that are not apart, or not worth it, are one part and empty ones."""
+        order, bounds, n_apart = self.groups or ColumnGroups(None, np.array([0, self.design.shape[1]]), 0)
+        sizes = np.diff(self.design.columns.indptr.astype(np.int64))
+        before = np.concatenate(([0], np.cumsum(sizes if order is None else sizes[order])))
+        shares = np.repeat(bounds[1:, None], n + 1, axis=1)
+        shares[:, 0] = bounds[:-1]
+        for g, (lo, hi) in enumerate(itertools.pairwise(bounds)):
+            if g < n_apart and before[hi] - before[lo] >= NONZEROS_WORTH_A_THREAD:
+                inner = np.searchsorted(before, np.linspace(before[lo], before[hi], n + 1)[1:-1])
+                shares[g, 1:-1] = np.clip(inner, lo, hi)
+        return shares
+
+    def plan(self) -> Plan:
+        rows, columns = self._pieces()
+        if len(rows) <= row_order.BLOCKS_AT_ONCE:  # fewer pieces than that
+            rows = np.linspace(0, self.design.shape[0], N_SHARES + 1).astype(np.int64)
+            columns = np.zeros(N_SHARES + 1, np.int64)
+        return Plan(rows, columns, self.shares(N_SHARES))
+
+    def _pieces(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of pieces of rows, and of the first group's features that occur in a piece and in no other."""
+        n, (order, bounds, _) = self.design.shape[0], self.groups or ColumnGroups(None, np.zeros(2, dtype=np.int64), 0)
+        indptr, rows = self.design.columns.indptr.astype(np.int64), self.design.columns.indices
+        assert rows is not None
+        features = np.arange(bounds[1]) if order is None else order[: bounds[1]]
+        start, stop = indptr[features], indptr[features + 1]
+        occurs = start < stop
+        first, last = np.full(len(features), n), np.full(len(features), -1)
+        first[occurs], last[occurs] = rows[start[occurs]], rows[stop[occurs] - 1]
+        behind, ahead = np.maximum.accumulate(last), np.minimum.accumulate(first[::-1])[::-1]
+        cuts = np.flatnonzero(behind[:-1] < ahead[1:]) + 1
+        _, chosen = np.unique(ahead[cuts] * (2 * row_order.n_row_blocks(n)) // n, return_index=True)
+        cuts = cuts[chosen]
+        return np.concatenate(([0], ahead[cuts], [n])), np.concatenate(([0], cuts, [bounds[1]]))

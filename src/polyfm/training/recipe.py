@@ -1,0 +1,63 @@
+"""Recipe: from data to a problem, a start and a solver. Fits, searches, paths and streams all cook by it."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from polyfm.core.design import Design, RowOrder
+from polyfm.core.model import Model
+from polyfm.core.parameters import Parameters
+from polyfm.core.penalty import Ridge
+from polyfm.core.problem import Problem
+from polyfm.solvers import Solver, automatic, make_solver, solver_class
+from polyfm.training.initial import initial_parameters
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an estimator asks for, as far as training is concerned."""
+
+    model: Model
+    loss: Any
+    alpha: float | Ridge
+    beta: float | Ridge
+    init_scale: float = 0.1
+    init_lambdas: Any = "ones"  # or an array over all bases
+    solver: str = "auto"
+    fit_lambdas: bool = False
+    batch_size: int | str = "auto"
+    n_threads: int = 1
+
+    def with_beta(self, beta: float) -> "Recipe":
+        return replace(self, beta=beta)
+
+    def with_start(self, init_scale: float) -> "Recipe":
+        return replace(self, init_scale=init_scale)
+
+    @property
+    def row_order(self) -> RowOrder:
+        return "sorted" if self.solver == "auto" else solver_class(self.solver).row_order
+
+    def design(self, X, seed: int) -> Design:
+        """X as the solver wants it."""
+        return Design(X, self.row_order, seed)
+
+    def problem(self, design: Design, y: np.ndarray, weight: np.ndarray | None) -> Problem:
+        return Problem.with_target(design, self.model, self.loss, y, weight, self.alpha, self.beta)
+
+    def start(self, problem: Problem, seed: int) -> Parameters:
+        return initial_parameters(problem, np.random.RandomState(seed), self.init_scale, self.init_lambdas)
+
+    def solver_name(self, design: Design) -> str:
+        return automatic(self.model, design) if self.solver == "auto" else self.solver
+
+    def make_solver(self, name: str, seed: int) -> Solver:
+        """The solver of this name, with those of the recipe's options that it has."""
+        given = {
+            "fit_lambdas": self.fit_lambdas,
+            "n_threads": self.n_threads,
+            "seed": seed,
+            "batch_size": self.batch_size,
+        }
+        return make_solver(name, **{key: given[key] for key in given.keys() & solver_class(name).options()})

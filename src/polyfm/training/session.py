@@ -1,0 +1,97 @@
+"""Session: the targets of a fit, each from its start to its outcome: hooks, checkpoint, interruption."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from polyfm.core.design import Design
+from polyfm.core.parameters import Parameters
+from polyfm.core.problem import Problem
+from polyfm.solvers import Hook, Result, Resume, run_in_place
+from polyfm.training.checkpoint import Checkpoint, Outcome, Running, Saved
+from polyfm.training.hooks import EarlyStopping, Report, Watch
+from polyfm.training.recipe import Recipe
+
+Start = tuple[Parameters | None, Resume | None]  # None: a fresh start; what lets a solver go on exactly
+
+
+@dataclass
+class Session:
+    """Trains all targets of a fit, one after the other, by one recipe and on one design."""
+
+    recipe: Recipe
+    max_iter: int
+    tol: float
+    verbose: int = 0
+    patience: int | None = None  # epochs; None: no early stopping
+    checkpoint: Checkpoint | None = None
+    watch: Watch | None = None
+    more_hooks: Callable[[int], list[Hook]] = field(default=lambda target: [])
+
+    def run(
+        self,
+        design: Design,
+        targets: list[np.ndarray],
+        weight: np.ndarray | None,
+        seeds: np.ndarray,
+        *,
+        rows: Any = slice(None),  # of the targets and weights, that the design holds
+        held_out: Design | None = None,
+        held_out_rows: Any = None,
+        starts: list[Start] | None = None,
+        saved: Saved | None = None,
+    ) -> list[Outcome]:
+        """Outcomes of all targets. After Ctrl-C, those that had not begun are where they would have started."""
+        recipe, name = self.recipe, self.recipe.solver_name(design)
+
+        def problem(design: Design, rows: Any, y: np.ndarray) -> Problem:
+            return recipe.problem(design, y[rows], None if weight is None else weight[rows])
+
+        outcomes = list(saved.finished) if saved else []
+        for index in range(len(outcomes), len(targets)):
+            seed = int(seeds[index])
+            task, solver = problem(design, rows, targets[index]), recipe.make_solver(name, seed)
+            parameters, resume = starts[index] if starts else (None, None)
+            running = saved.running if saved and index == len(saved.finished) else None
+            if running is not None:
+                parameters, resume = running.parameters, running.resume
+            if parameters is None:
+                parameters = recipe.start(task, seed)
+            if outcomes and outcomes[-1].result.interrupted:
+                outcomes.append(Outcome(Result(parameters, np.array([task.objective(parameters)]), False, True, {})))
+                continue
+            stopping = None
+            if held_out is not None and self.patience is not None:
+                stopping = EarlyStopping(problem(held_out, held_out_rows, targets[index]), self.patience)
+            hooks = self._hooks(index, len(targets), stopping, running)
+            if self.checkpoint:
+                self.checkpoint.begin_target(solver, outcomes, hooks)
+            result = run_in_place(
+                solver, task, parameters, max_iter=self.max_iter, tol=self.tol, verbose=self.verbose,
+                hooks=(*hooks, *([self.checkpoint] if self.checkpoint else [])), resume=resume,
+                first=running.first if running else None, history=running.history if running else None,
+            )  # fmt: skip
+            outcomes.append(_outcome(task, result, stopping))
+        return outcomes
+
+    def _hooks(self, index: int, n_targets: int, stopping: EarlyStopping | None, running: Running | None) -> list[Any]:
+        hooks: list[Any] = [] if stopping is None else [stopping]
+        hooks += self.more_hooks(index)
+        if self.watch is not None:
+            hooks.append(Report(self.watch, index * self.max_iter, n_targets * self.max_iter))
+        for hook in hooks:
+            if running is not None and type(hook).__name__ in running.hooks:
+                hook.restore(running.hooks[type(hook).__name__])
+        return hooks
+
+
+def _outcome(problem: Problem, result: Result, stopping: EarlyStopping | None) -> Outcome:
+    """The result, or with early stopping that of the epoch which was best on the held-out rows."""
+    if stopping is None or stopping.best_parameters is None:
+        return Outcome(result)
+    # What the solver would go on from belongs to the last epoch.
+    result = result._replace(parameters=stopping.best_parameters, resume={})
+    result.history[-1] = problem.objective(result.parameters)
+    return Outcome(result, np.array(stopping.losses))
