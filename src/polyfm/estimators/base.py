@@ -49,7 +49,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         "alpha": PENALTY,
         "beta": PENALTY,
         "groups": ["array-like", None],
-        "method": [StrOptions({"direct", "lifted"})],
+        "method": [str],
         "fit_lower": [StrOptions({"explicit", "augment"}), None],
         "fit_linear": ["boolean"],
         "fit_intercept": ["boolean"],
@@ -76,8 +76,9 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
     def _validate_options(self) -> None:
         """Combinations of parameters that make no sense, before any work is done."""
         who = f"{type(self).__name__} with method={self.method!r}"
-        check_solver(self.solver, self._model(), self.fit_lambdas, who)
-        if self.method == "lifted":
+        model = self._model()
+        check_solver(self.solver, model, self.fit_lambdas, who)
+        if model.is_lifted:
             if self.fit_lambdas:
                 raise ValueError("fit_lambdas=True needs method='direct': a lifted model has no lambdas to fit.")
             if not isinstance(self.init_lambdas, str) or self.init_lambdas != "ones":

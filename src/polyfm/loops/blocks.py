@@ -87,7 +87,7 @@ def _fill(form, by_row, dummies, rows, data, lo, start, stop, j, t, T, lams, bas
         u = 0
         for o in range(low, high):
             for s in range(0, A.shape[1], LANES):  # what is written beyond the bases is overwritten by what comes next
-                Z[e - start, lanes(u + s)] = x * lams[lanes(s)] * form.cofactor(A, o, lanes(s))
+                Z[e - start, lanes(u + s)] = x * lams[lanes(s)] * form.cofactor(A, o, j, lanes(s))
             u += bases
         Z[e - start, u] = x
 

@@ -88,11 +88,11 @@ def derivatives(bases, by_row, lo, hi, user):
         for e in range(first, indptr[i + 1]):
             j = np.int64(at(indices, e, e - first))
             slab[:] = 0.0
-            rows.emit(form, A, T[j : j + 1], slab, lams, 0, np.float64(at(data, e, 1.0)))
+            rows.emit(form, A, T, slab, 0, lams, j, np.float64(at(data, e, 1.0)))
             user.take(i, j, slab)
         for q in range(dummies):
             slab[:] = 0.0
-            rows.emit(form, A, T[d + q : d + q + 1], slab, lams, 0, 1.0)
+            rows.emit(form, A, T, slab, 0, lams, d + q, 1.0)
             user.take(i, d + q, slab)
 
 

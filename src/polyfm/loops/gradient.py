@@ -77,9 +77,10 @@ def _emit(tile, by_row, order, lo, hi, slopes):
             g[s] += slope * form.total(A, s)
         first = indptr[i]
         for e in range(first, indptr[i + 1]):
-            rows.emit(form, A, T, G, c, at(indices, e, e - first), at(data, e, one))
+            j = at(indices, e, e - first)
+            rows.emit(form, A, T, G, j, c, j, at(data, e, one))
         for q in range(dummies):
-            rows.emit(form, A, T, G, c, d + q, one)
+            rows.emit(form, A, T, G, d + q, c, d + q, one)
 
 
 overload(_absorb)(lambda tile, by_row, order, lo, hi, f: _absorb)

@@ -43,10 +43,10 @@ def value(form, A, lams):
 
 
 @inline
-def emit(form, A, T, G, c, j, x):
-    """G[j] += c_s times the derivatives by the factors of feature j."""
+def emit(form, A, T, G, to, c, j, x):
+    """G[to] += c_s times the derivatives by the factors of feature j."""
     for s in range(0, A.shape[1], LANES):
-        form.emit(A, T, G, c, j, x, lanes(s))
+        form.emit(A, T, G, to, c, j, x, lanes(s))
 
 
 @loop(streaming=True)

@@ -32,12 +32,12 @@ ask for it with `lanes.lanes(s)` in its place, and so for several bases at once:
 
 - ``absorb(A, T, j, x, s)`` adds feature j to the working space A (slots x bases), with the factors T[j, t, s],
 - ``total(A, s)`` is then the value of basis s,
-- ``emit(A, T, G, c, j, x, s)`` adds c_s times the derivative by T[j, t, s] to G[j, t, s].
+- ``emit(A, T, G, to, c, j, x, s)`` adds c_s times the derivative by T[j, t, s] to G[to, t, s].
 
 Block descent solves for several factors of a feature at once:
 
 - ``joint(t)`` is the range of factors that the value is jointly affine in, at turn t,
-- ``cofactor(A, t, s)`` is what multiplies B[t, j] x in the value, where A (of `cofactor_form`) holds all features or,
+- ``cofactor(A, t, j, s)`` is what multiplies B[t, j] x in the value, where A (of `cofactor_form`) holds all features or,
   unless ``counts_itself()``, all but j.
 
 A form that is not multilinear needs none of the first and last group.

@@ -60,12 +60,12 @@ class DirectAnova(NamedTuple):
     def counts_itself(self):
         return False
 
-    def cofactor(self, A, t, s):
+    def cofactor(self, A, t, j, s):
         return A[len(self.degree_slots) - 1, s]
 
-    def emit(self, A, T, G, c, j, x, s):
+    def emit(self, A, T, G, to, c, j, x, s):
         p = x * T[j, 0, s]
         b = A[0, s] - p
         for o in range(1, len(self.degree_slots) - 1):
             b = A[o, s] - p * b
-        G[j, 0, s] += c[s] * x * b
+        G[to, 0, s] += c[s] * x * b

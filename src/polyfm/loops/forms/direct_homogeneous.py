@@ -26,8 +26,8 @@ class DirectHomogeneous(NamedTuple):
             power = power * A[0, s]
         return power
 
-    def emit(self, A, T, G, c, j, x, s):
+    def emit(self, A, T, G, to, c, j, x, s):
         power = x * c[s]
         for _ in range(len(self.degree_slots) - 1):
             power = power * A[0, s]
-        G[j, 0, s] += len(self.degree_slots) * power
+        G[to, 0, s] += len(self.degree_slots) * power

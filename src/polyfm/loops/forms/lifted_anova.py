@@ -107,10 +107,10 @@ class LiftedAnova(NamedTuple):
     def counts_itself(self):
         return False
 
-    def cofactor(self, A, t, s):
+    def cofactor(self, A, t, j, s):
         return A[(1 << len(self.degree_slots)) - 2 - (1 << t), s]
 
-    def emit(self, A, T, G, c, j, x, s):
+    def emit(self, A, T, G, to, c, j, x, s):
         m = len(self.degree_slots)
         everything = (1 << (m - 1)) - 1
         for t in range(m):
@@ -124,4 +124,4 @@ class LiftedAnova(NamedTuple):
                         size += one(A)
                         term = term * (-size * x * T[j, o if o < t else o + 1, s])
                 slope = slope + (term * A[rest - 1, s] if rest else term)
-            G[j, t, s] += slope
+            G[to, t, s] += slope

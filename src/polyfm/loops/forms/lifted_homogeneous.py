@@ -56,17 +56,17 @@ class LiftedHomogeneous(NamedTuple):
     def counts_itself(self):
         return True
 
-    def cofactor(self, A, t, s):
+    def cofactor(self, A, t, j, s):
         m = len(self.degree_slots)
         product = A[t + 1 if t + 1 < m else 0, s]
         for o in range(t + 2, t + m):
             product = product * A[o if o < m else o - m, s]
         return product
 
-    def emit(self, A, T, G, c, j, x, s):
+    def emit(self, A, T, G, to, c, j, x, s):
         m = len(self.degree_slots)
         for t in range(m):
             xi = x * c[s]
             for o in range(t + 1, t + m):
                 xi = xi * A[o if o < m else o - m, s]
-            G[j, t, s] += xi
+            G[to, t, s] += xi
