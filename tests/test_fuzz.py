@@ -26,6 +26,7 @@ from polyfm.libfm import export_libfm, import_libfm
 from polyfm.modelfile import ModelFileError, load_model, model_info, save_model
 from polyfm.tabular import TableEncoder
 
+pytestmark = pytest.mark.slow
 MOST_MEMORY = 40_000_000  # bytes, for files of a few kB
 fuzz = settings(max_examples=150, deadline=5000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 damage = st.lists(

@@ -365,6 +365,7 @@ def test_interruption_while_writing_leaves_the_old_file(old, monkeypatch):
     assert (old.read_bytes(), os.listdir(old.parent)) == (before, [old.name])
 
 
+@pytest.mark.slow
 def test_killed_process_never_leaves_half_a_model(tmp_path):
     code = """
 import sys, numpy as np

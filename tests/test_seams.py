@@ -204,6 +204,8 @@ def test_a_form_is_one_class_and_every_solver_trains_it(two_sides, rng, solver):
     P = model.components_
     learned = np.einsum("ij,jk,ik->i", X, 0.5 * across * (P.T @ P), X)
     assert_allclose(model.predict(X), learned + X @ model.coef_ + model.intercept_, atol=1e-9)
+    with pytest.raises(ValueError, match="A model of method='two_sides' has no lifted form"):
+        model.to_lifted()
 
 
 def test_an_unknown_form_is_named_with_those_there_are(small):

@@ -91,6 +91,7 @@ def test_training_resumes_from_a_checkpoint_to_the_same_result(small, estimator,
     assert not path.exists()  # training is complete
 
 
+@pytest.mark.slow
 def test_killed_process_resumes(tmp_path):
     """A real process, really killed."""
     script = textwrap.dedent("""

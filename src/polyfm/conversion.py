@@ -121,8 +121,11 @@ def _merged(lams: np.ndarray, P: np.ndarray, degree: int) -> tuple[np.ndarray, n
 
 def converted(model: Model, targets: list[Parameters], method: str) -> tuple[Model, list[Parameters]]:
     """The same predictions in the other form. Targets (classes) share a number of bases, filled up with zeros."""
+    other = {"direct": "lifted", "lifted": "direct"}[method]
     groups, factors, lambdas = [], [], []
     for g, group in enumerate(model.groups):
+        if group.form.method != other:
+            raise ValueError(f"A model of method={group.form.method!r} has no {method} form; one of {other!r} has.")
         if method == "direct":
             pairs = [lifted_to_direct(p.factors[g].transpose(1, 0, 2)) for p in targets]
             new = [(lams, P[:, None, :]) for lams, P in pairs]

@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from polyfm.estimators import FactorizationMachineClassifier, FactorizationMachineRegressor, PolynomialNetworkRegressor
+from polyfm.loops.forms import FORMS
 from polyfm.losses import LOSSES
 from polyfm.solvers import SOLVERS
 
 CHOICES = {
     "loss": list(LOSSES),
-    "method": ["direct", "lifted"],
+    "method": sorted({method for _, method in FORMS}),
     "fit_lower": ["explicit", "augment", "none"],
     "init_lambdas": ["ones", "random_signs"],
     "solver": ["auto", *SOLVERS],

@@ -1,5 +1,6 @@
 """Bases as loops over rows want them: laid out with the bases last, filled up to whole vectors."""
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,9 +31,16 @@ def layout(group: "Group", P: np.ndarray, lams: np.ndarray, dtype) -> Bases:
     return Bases(form, group.n_dummies, form.n_slots, bases_last(P, dtype), weights(group, lams, dtype))
 
 
+@cache
+def no_weights(dtype) -> np.ndarray:
+    """What loops take for the linear weights where there are none."""
+    return np.empty(0, dtype=dtype)
+
+
 def add_expansion(design: Design, bases: Bases, coef: np.ndarray | None, f: np.ndarray, first: int = 0) -> None:
     """f_i += <coef, x_i> + sum_s lambda_s K(p_s, x_i), for as many rows as f has, from `first` on."""
     indptr, indices, data = design.rows
+    coef = no_weights(f.dtype) if coef is None else coef
     rows.add_expansion(bases, (indptr[first : first + len(f) + 1], indices, data), coef, 0, len(f), f)
 
 

@@ -26,7 +26,7 @@ from polyfm.estimators._sklearn import CallbackSupportMixin, Interval, StrOption
 from polyfm.estimators.callbacks import CallbackTask
 from polyfm.estimators.validation import as_ridge, check_features, check_lambdas
 from polyfm.losses import as_loss
-from polyfm.solvers import Result, check_solver, names_of
+from polyfm.solvers import Result, check_solver, names_of, solver_class
 from polyfm.training.checkpoint import Checkpoint, Outcome, identity_of, package_stamp, read_checkpoint
 from polyfm.training.hooks import current_watch
 from polyfm.training.recipe import Recipe
@@ -206,11 +206,16 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             )
         elif not all(result.converged for result in results):
             h = max((r.history for r in results if not r.converged), key=len)
-            rate = f"; the last lowered the objective by {(h[-2] - h[-1]) / abs(h[-2]):.1e} of it" if len(h) > 1 else ""
+            n = solver_class(self.solver_).window or 1
+            rate = ""
+            if len(h) > n:
+                last = "the last" if n == 1 else f"the last {n}"
+                fall = (h[-1 - n] - h[-1]) / abs(h[-1 - n])
+                rate = f"; {last} lowered the objective by {fall:.1e} of it, more than tol={self.tol:g}"
             warnings.warn(
-                f"Not converged after max_iter={self.max_iter} epochs{rate}, more than tol={self.tol:g}. Raise "
-                "max_iter for a lower objective, raise tol to stop earlier in silence, or raise beta; features of very "
-                "different scales also slow training down (try sklearn.preprocessing.StandardScaler).",
+                f"Not converged after max_iter={self.max_iter} epochs{rate}. Raise max_iter for a lower objective, "
+                "raise tol to stop earlier in silence, or raise beta; features of very different scales also "
+                "slow training down (try sklearn.preprocessing.StandardScaler).",
                 ConvergenceWarning,
                 stacklevel=4,
             )

@@ -69,11 +69,13 @@ def expand(bases, by_row, lo, hi, out):
 
 @loop(streaming=True)
 def add_expansion(bases, by_row, coef, lo, hi, f):
-    """f[i] += <coef, x_i> + sum_s lambda_s K(p_s, x_i) for lo <= i < hi; `coef` may be None."""
+    """f[i] += <coef, x_i> + sum_s lambda_s K(p_s, x_i) for lo <= i < hi; without linear weights `coef` is empty (None
+    would be one more type to compile for)."""
     form, dummies, slots, T, lams = bases
     indptr, indices, data = by_row
     d = T.shape[0] - dummies
     A = np.empty((slots, T.shape[2]), dtype=T.dtype)
+    fit_linear = coef.shape[0] > 0
     for i in range(lo, hi):
         A[:] = 0.0
         linear = 0.0
@@ -81,7 +83,8 @@ def add_expansion(bases, by_row, coef, lo, hi, f):
         for e in range(first, indptr[i + 1]):
             j = at(indices, e, e - first)
             x = at(data, e, 1.0)
-            linear += x * at(coef, j, 0.0)
+            if fit_linear:
+                linear += x * coef[j]
             absorb(form, A, T, j, x)
         for q in range(dummies):
             absorb(form, A, T, d + q, 1.0)

@@ -37,8 +37,8 @@ ask for it with `lanes.lanes(s)` in its place, and so for several bases at once:
 Block descent solves for several factors of a feature at once:
 
 - ``joint(t)`` is the range of factors that the value is jointly affine in, at turn t,
-- ``cofactor(A, t, j, s)`` is what multiplies B[t, j] x in the value, where A (of `cofactor_form`) holds all features or,
-  unless ``counts_itself()``, all but j.
+- ``cofactor(A, t, j, s)`` is what multiplies B[t, j] x in the value, where A (of `cofactor_form`) holds all features
+  or, unless ``counts_itself()``, all but j.
 
 A form that is not multilinear needs none of the first and last group.
 

@@ -6,13 +6,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyfm.core.design import Compressed
-from polyfm.core.layout import bases_last, weights
+from polyfm.core.layout import bases_last, no_weights, weights
 from polyfm.core.model import Group, Model
 from polyfm.core.parameters import Parameters
 from polyfm.core.threads import in_order, row_blocks
 from polyfm.loops.derivatives import Backward, Fill, Forward, Squares, derivatives
 from polyfm.loops.forms import DirectHomogeneous
 from polyfm.loops.rows import Bases, add_expansion
+
+NO_WEIGHTS = no_weights(np.float64)  # the linear ones are a group of bases here
 
 
 class Piece(NamedTuple):
@@ -62,7 +64,7 @@ class Jacobian:
 
     def predict(self, vector: np.ndarray) -> np.ndarray:
         f = self.base.copy()
-        self._over_rows(vector, lambda piece, rows, _, *bounds: add_expansion(*rows, None, *bounds, f))
+        self._over_rows(vector, lambda piece, rows, _, *bounds: add_expansion(*rows, NO_WEIGHTS, *bounds, f))
         return f
 
     def tile(self, vector: np.ndarray, lo: int, hi: int) -> tuple[np.ndarray, np.ndarray]:
@@ -74,7 +76,7 @@ class Jacobian:
         J[:] = 0.0
         for piece in self.pieces:
             arguments = piece.arguments(vector)
-            add_expansion(*arguments, None, lo, hi, f)
+            add_expansion(*arguments, NO_WEIGHTS, lo, hi, f)
             derivatives(*arguments, lo, hi, Fill(J, lo, piece.start, piece.shape[2]))
         return f[lo:hi], J
 
