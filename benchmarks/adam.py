@@ -26,11 +26,11 @@ EPOCHS = 10
 DECAY, DECAY_SQUARES = 0.9, 0.999
 
 
-def _adam_step(block, step, touched, n_touched, occurrences, counts, share):
+def _adam_step(tile, step, touched, n_touched, occurrences, counts, share):
     # H is here three arrays: averages of the gradients and of their squares, and how often a feature was touched.
-    T, G, H, penalties = block.T, block.G, step.H, step.penalties
-    d = T.shape[0] - block.dummies
-    for q in range(n_touched + block.dummies):
+    T, G, H = tile.bases.T, tile.G, step.H
+    d = T.shape[0] - tile.bases.dummies
+    for q in range(n_touched + tile.bases.dummies):
         j = touched[q] if q < n_touched else d + q - n_touched
         part = occurrences[j] / counts[j] if q < n_touched else share
         H[2, j, 0, 0] += 1.0
@@ -38,7 +38,7 @@ def _adam_step(block, step, touched, n_touched, occurrences, counts, share):
         rate = step.eta * math.sqrt(1.0 - DECAY_SQUARES**n) / (1.0 - DECAY**n)
         for t in range(T.shape[1]):
             for s in range(H.shape[3]):
-                g = G[j, t, s] + part * penalties[s] * T[j, t, s]
+                g = G[j, t, s] + part * step.prior.strength_of(s, j) * (T[j, t, s] - step.prior.mean_of(s, j))
                 H[0, j, t, s] = DECAY * H[0, j, t, s] + (1.0 - DECAY) * g
                 H[1, j, t, s] = DECAY_SQUARES * H[1, j, t, s] + (1.0 - DECAY_SQUARES) * g * g
                 T[j, t, s] -= rate * H[0, j, t, s] / (math.sqrt(H[1, j, t, s]) + 1e-12)
@@ -48,7 +48,7 @@ def _adam_step(block, step, touched, n_touched, occurrences, counts, share):
 def adam_loops() -> None:
     """Have the stochastic loop take Adam's steps for the factors (weights and intercept keep AdaGrad's)."""
     _stochastic._step = _adam_step
-    overload(_adam_step)(lambda block, step, touched, n_touched, occurrences, counts, share: _adam_step)
+    overload(_adam_step)(lambda tile, step, touched, n_touched, occurrences, counts, share: _adam_step)
 
 
 def objective_after(task, step: float, adam: bool) -> float:
@@ -61,7 +61,7 @@ def objective_after(task, step: float, adam: bool) -> float:
     counts = np.maximum(np.diff(task.design.columns.indptr.astype(np.int64)), 1)
     n, best = task.design.shape[0], np.inf
     for epoch in range(EPOCHS):
-        solver.epoch(task, state, tiled_permutation(n, epoch), counts, n)
+        solver._pass(task, state, tiled_permutation(n, epoch), counts, n)
         value = task.objective(state.parameters)
         best = min(best, value if np.isfinite(value) else np.inf)
     return best
@@ -74,5 +74,5 @@ if __name__ == "__main__":
     print(f"{'Adam' if adam else 'AdaGrad':<16}" + "".join(f"{step:>12g}" for step in STEPS))
     for name, (load, options) in solvers.SETS.items():
         X, _, y, _ = load()
-        task = solvers.problem(X, y, **options, shuffle_rows=0)
+        task = solvers.problem(X, y, **options, rows="shuffled")
         print(f"{name:<16}" + "".join(f"{objective_after(task, s, adam):>12.6g}" for s in STEPS), flush=True)

@@ -57,7 +57,7 @@ def main() -> None:
                         )
                         for tol in TOLERANCES:
                             model.set_params(tol=tol).fit(X_train, y_train)
-                            epochs += model.n_iter_ - (epochs > 0)
+                            epochs += model.n_iter_
                             seconds = time.perf_counter() - began
                             scores = model.score(X_train, y_train), model.score(X_test, y_test)
                             rows.writerow(

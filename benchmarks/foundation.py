@@ -29,7 +29,7 @@ def epochs(
 ):
     """A function that runs one epoch and returns its seconds."""
     model = build_model(kernel, method, degree, k, lower, linear, True)
-    problem = Problem.with_target(Design(X, sort_rows=True), model, as_loss(loss), y, None, 1.0, beta)
+    problem = Problem.with_target(Design(X, "sorted"), model, as_loss(loss), y, None, 1.0, beta)
     solver = CoordinateDescent()
     state = solver.init_state(problem, initial_parameters(problem, np.random.RandomState(0), 0.1))
 

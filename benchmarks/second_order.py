@@ -41,7 +41,7 @@ def problem(name, kernel, method, degree, lower, linear, k=10, loss="squared") -
     X, _, y, _ = data.dense(name)
     y = y if loss == "squared" else np.where(y > np.median(y), 1.0, -1.0)
     model = build_model(kernel, method, degree, k, lower, linear, True)
-    return Problem.with_target(Design(X, sort_rows=True), model, as_loss(loss), y, None, 1.0, 1.0)
+    return Problem.with_target(Design(X, "sorted"), model, as_loss(loss), y, None, 1.0, 1.0)
 
 
 def trace(task: Problem, kind, max_iter: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

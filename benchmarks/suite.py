@@ -8,7 +8,6 @@ See benchmarks/README.md for the protocol and for how to add a peer or a data se
 """
 
 import argparse
-import csv
 import json
 import os
 import pickle
@@ -27,13 +26,10 @@ from typing import Any
 import numpy as np
 from peers import chosen, contestants
 from peers.base import Adapter, Dataset, Point, peak_mb
-from suite_report import draw, write_page
+from suite_report import draw, write_page, write_settings
+from suite_results import Results
 
 HERE = Path(__file__).resolve().parent
-COLUMNS = (
-    "dataset", "contestant", "version", "threads", "setting", "iteration", "seconds", "score", "objective",
-    "peak_rss_mb",
-)  # fmt: skip
 
 # -- data -------------------------------------------------------------------------------------------------------------
 
@@ -151,7 +147,9 @@ def run(
     return points, peak, next((line["note"] for line in lines if "note" in line), note)
 
 
-def tune(adapter: Adapter, dataset: Path, seconds: float, pool: ThreadPoolExecutor) -> dict[str, Any]:
+def tune(
+    adapter: Adapter, dataset: Path, seconds: float, pool: ThreadPoolExecutor
+) -> tuple[dict[str, Any], list[float | None]]:
     """The setting of the grid with the best score on validation rows, and the scores of all."""
 
     def best(setting: dict[str, Any]) -> float | None:
@@ -161,61 +159,10 @@ def tune(adapter: Adapter, dataset: Path, seconds: float, pool: ThreadPoolExecut
 
     scores = list(pool.map(best, adapter.grid))
     finite = [(score, i) for i, score in enumerate(scores) if score is not None]
-    return {
-        "setting": adapter.grid[min(finite)[1] if finite else 0],
-        "seconds": seconds,
-        "tried": [{"setting": s, "score": score} for s, score in zip(adapter.grid, scores, strict=True)],
-    }
+    return adapter.grid[min(finite)[1] if finite else 0], scores
 
 
 # -- all of them ------------------------------------------------------------------------------------------------------
-
-
-class Results:
-    """What has been measured, in three files: the points, the chosen settings, and what else the page tells."""
-
-    def __init__(self, directory: Path):
-        directory.mkdir(parents=True, exist_ok=True)
-        self.csv, self.settings_file, self.run_file = (
-            directory / name for name in ("results.csv", "settings.json", "run.json")
-        )
-        self.rows: list[dict[str, Any]] = []
-        if self.csv.exists():
-            with open(self.csv, newline="") as file:
-                self.rows = [parsed(row) for row in csv.DictReader(file)]
-        self.settings: dict[str, dict[str, Any]] = read_json(self.settings_file)
-        self.run: dict[str, Any] = read_json(self.run_file) or {"datasets": {}, "missing": {}, "notes": []}
-
-    def put(self, dataset: str, contestant: str, threads: int, rows: list[dict[str, Any]], note: str) -> None:
-        """Put a run in the place of an earlier one of the same contestant."""
-        key = (dataset, contestant, threads)
-        self.rows = [row for row in self.rows if (row["dataset"], row["contestant"], row["threads"]) != key] + rows
-        self.run["notes"] = [n for n in self.run["notes"] if tuple(n[:3]) != key] + ([[*key, note]] if note else [])
-        self.write()
-
-    def write(self) -> None:
-        with open(self.csv, "w", newline="") as file:
-            table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            table.writeheader()
-            table.writerows({name: shown(row[name]) for name in COLUMNS} for row in self.rows)
-        self.settings_file.write_text(json.dumps(self.settings, indent=1, sort_keys=True) + "\n")
-        self.run_file.write_text(json.dumps(self.run, indent=1) + "\n")
-
-
-def parsed(row: dict[str, str]) -> dict[str, Any]:
-    numbers = {name: float(row[name]) if row[name] else None for name in ("seconds", "score", "objective")}
-    return {
-        **row, **numbers, "threads": int(row["threads"]), "iteration": int(row["iteration"]),
-        "peak_rss_mb": float(row["peak_rss_mb"]),
-    }  # fmt: skip
-
-
-def shown(value) -> Any:
-    return f"{value:.6g}" if isinstance(value, float) else value
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def machine() -> dict[str, str]:
@@ -262,11 +209,11 @@ def measure(results: Results, makers: dict[str, Callable[[], Dataset]], adapters
                 setting = choice(results, adapter, name, part, seconds, options, pool)
                 for threads in (t for t in options.threads if t == 1 or adapter.threaded):
                     points, peak, note = run(adapter.name, whole, seconds, threads, setting)
+                    if points and not any(np.isfinite(point.score) for point in points):
+                        note = note or "none of its predictions was finite"
                     common = {
                         "dataset": name, "contestant": adapter.name, "version": adapter.version(), "threads": threads,
-                        "setting": " ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
-                                            for key, value in setting.items()),
-                        "peak_rss_mb": peak,
+                        "setting": in_words(setting), "peak_rss_mb": peak,
                     }  # fmt: skip
                     rows = [{**common, **point._asdict()} for point in points]
                     results.put(name, adapter.name, threads, rows, note)
@@ -283,9 +230,17 @@ def choice(results: Results, adapter: Adapter, name: str, part: Path, seconds: f
         return adapter.grid[0]
     settings = results.settings.setdefault(name, {})
     if adapter.tuned_as not in settings:
-        settings[adapter.tuned_as] = tune(adapter, part, seconds / 3, pool)
+        settings[adapter.tuned_as], scores = tune(adapter, part, seconds / 3, pool)
         results.write()
-    return settings[adapter.tuned_as]["setting"]
+        tried = (f"{in_words(s)}: {score}" for s, score in zip(adapter.grid, scores, strict=True))
+        say(f"{name:<14}{adapter.name:<20}validation scores  {', '.join(tried)}")
+    return settings[adapter.tuned_as]
+
+
+def in_words(setting: dict[str, Any]) -> str:
+    return " ".join(
+        f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in setting.items()
+    )
 
 
 def described(dataset: Dataset, seconds: float) -> dict[str, Any]:
@@ -333,6 +288,7 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(f"There are no results in {options.out}.")
     draw(results.run, results.rows, options.page.parent / "images")
     write_page(results.run, results.rows, options.page)
+    write_settings(results.run, results.rows, options.out / "settings.md")
     say(f"Wrote {results.csv} and {options.page}")
 
 

@@ -1,4 +1,4 @@
-"""The pictures and the page of `suite.py`, from what it measured: `rows` of its table and `run`, what else is told."""
+"""The pictures and pages of `suite.py`, from what it measured: `rows` of its table and `run`, what else is told."""
 
 import textwrap
 from collections.abc import Callable, Iterable
@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 Row = dict[str, Any]
-TARGETS = (0.05, 0.02, 0.005)  # the page tells when a contestant is within these parts of the best score
-OWN_BEST = 0.001  # "its best" is reached within this part of it
+NEAR = 0.02  # the page tells when a contestant is within this part of the best score
 BEGIN, END = "<!-- suite:begin -->", "<!-- suite:end -->"
 
 # -- pictures ---------------------------------------------------------------------------------------------------------
@@ -135,7 +134,7 @@ def draw_objectives(axis, lines, metric: str, ours: list[str], labels: dict[str,
     return handles, ""
 
 
-# -- the page ---------------------------------------------------------------------------------------------------------
+# -- the pages --------------------------------------------------------------------------------------------------------
 
 PAGE = """\
 # Performance
@@ -146,34 +145,23 @@ PAGE = """\
 """
 
 BODY = """\
-polyfm beside its peers: the same rows, the same split, the same clipping, the same threads. All of this part was
-written by `benchmarks/suite.py` from `benchmarks/results/results.csv`; [benchmarks/README.md](../benchmarks/README.md)
-tells how to run it. For the speed of single parts see [Benchmarks](benchmarks.md).
+polyfm beside its peers: the same rows, split, clipping and threads. `benchmarks/suite.py` wrote this part from
+`benchmarks/results/results.csv`; [benchmarks/README.md](../benchmarks/README.md) has the protocol, and
+[what was set](../benchmarks/results/settings.md) the data sets, all settings, and who was left out. For the speed of
+single parts see [Benchmarks](benchmarks.md).
 
 **Machine.** {processor}. {software}. Measured on {date}.
 
 ## How to read this
 
-- **Scores are errors: lower is better.** Ratings and other numbers: the root mean squared error (RMSE) on test rows,
-  of predictions clipped to the range of the training targets (dense sets have standardised features and targets).
-  Classes: 1 - AUC.
-- **Seconds are of training alone.** Predictions for the test set stop the clock, and so does bringing the data into
-  the form that a contestant reads: files, caches, bins. What it does with them inside its training call counts. Our
-  loops were compiled beforehand, by a fit of one epoch: the first fit in a new environment takes some seconds longer.
-  Others need no such thing.
-- A contestant that cannot report on its way was trained anew with 1, 2, 5, 10, ... iterations, each run being a point.
-- **Settings.** Everybody has its documented defaults, the rank of the data set, and one choice (mostly a penalty) from
-  a small grid: the best score on a fifth of the training rows, each candidate having a third of the time. All that was
-  set is written down below, with the number of candidates: those who learn row by row have more, as they need a
-  learning rate too, and those who infer their penalties have none.
-- Each run was one process of its own, on as many cores as it had threads, for as many seconds as the tables tell.
-  *Peak memory* is that of the whole process, with Python, its libraries and the data.
-- *Seconds to* a score: until the first point that is within {targets} of the best score of anybody; "-" where it did
-  not get there in its time. *Its best* is reached within {own_best:.1%} of its own best score. Both look at test
-  scores, for all contestants alike; they describe curves and do not select models.
-- One run each, on one machine: run it again before making much of a small difference.
-- Models differ. Trees and kernel methods are here to show what can be reached, not as the same model by other means;
-  sampling (myFM, libFM) averages the predictions of many models.
+- **Errors: lower is better.** The root mean squared error (RMSE) on test rows, of predictions clipped to the range of
+  the training targets (dense sets are standardised); for classes 1 - AUC.
+- **Seconds of training alone.** Predictions for the test set stop the clock; data are converted, and our loops
+  compiled, before it starts. The first fit in a new environment takes some seconds longer.
+- **Settings** are everybody's documented defaults, the rank of the data set, and one choice (mostly a penalty) by
+  validation rows.
+- **One run each, on one machine:** run it again before making much of a small difference.
+- **Models differ.** Trees and kernel methods show what can be reached; sampling (myFM) averages many models.
 
 ![Test score against seconds of training, one panel for each data set](images/scores.png)
 
@@ -185,15 +173,10 @@ The same objective for all of our solvers, from the same start, relative to the 
 
 ## Results
 
-{tables}
+On {threads} thread(s): the lowest test error in the given time, and in parentheses the seconds until it was within
+{near:.0%} of anybody's lowest, if it came so near. Bold is the lowest of all; empty is left out.
 
-## What was set
-
-{settings}
-
-## Who was left out
-
-{missing}
+{table}
 """
 
 
@@ -201,62 +184,35 @@ def seconds_to(rows: list[Row], score: float) -> float | None:
     return next((row["seconds"] for row in rows if row["score"] <= score), None)
 
 
-def duration(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:.3f}" if seconds < 1 else f"{seconds:.3g}"
+def duration(seconds: float) -> str:
+    return f"{seconds:.3f}" if seconds < 1 else f"{seconds:.3g}"
 
 
-def table(run: dict[str, Any], name: str, lines: dict[tuple[str, int], list[Row]]) -> str:
-    """One data set: who reached what, and when."""
-    about, ours, labels = (run[key] for key in ("datasets", "ours", "labels"))
-    own = {key: min(row["score"] for row in rows) for key, rows in lines.items()}
-    best = min(own.values())
-    targets = [best * (1 + part) for part in TARGETS]
-    text = [
-        f"### {about[name]['title']}", "", f"{about[name]['text']}. Scores are {about[name]['metric']}.", "",
-        "| | threads | chosen | best | seconds to its best | " + " | ".join(f"to {t:.4g}" for t in targets)
-        + " | peak MB |",
-        "|---|---|---|---|---|" + "---|" * (len(targets) + 1),
-    ]  # fmt: skip
-    for key in sorted(lines, key=lambda key: (own[key], key)):
-        (contestant, threads), rows = key, lines[key]
-        label = f"**{labels[contestant]}**" if contestant in ours else labels[contestant]
-        times = [seconds_to(rows, own[key] * (1 + OWN_BEST)), *(seconds_to(rows, t) for t in targets)]
-        cells = [label, str(threads), rows[0]["setting"], f"{own[key]:.4g}", *map(duration, times)]
-        text.append("| " + " | ".join([*cells, f"{rows[0]['peak_rss_mb']:.0f}"]) + " |")
-    notes = [(n[1], n[2], n[3]) for n in run["notes"] if n[0] == name]
-    text += [""] + [f"- {labels.get(c, c)}, {t} thread(s): {note}" for c, t, note in notes if "left out" not in note]
-    if outside := [
-        f"{labels.get(c, c)} (needs {note.split('needs ')[1]})" for c, _, note in notes if "left out" in note
-    ]:
-        text.append("- Left out: " + ", ".join(outside) + ".")
-    return "\n".join(text).rstrip()
+def summary(run: dict[str, Any], rows: list[Row], threads: int) -> str:
+    """Everybody's lowest score on every data set, and when it came near the lowest of all."""
+    lines = {key[:2]: line for key, line in traces(rows).items() if key[2] == threads}
+    titles = {name: about["title"] for name, about in run["datasets"].items() if any(key[0] == name for key in lines)}
+    best = {name: min(row["score"] for key in lines if key[0] == name for row in lines[key]) for name in titles}
 
+    def cell(name: str, contestant: str) -> str:
+        if (line := lines.get((name, contestant))) is None:
+            return ""
+        own, near = min(row["score"] for row in line), seconds_to(line, best[name] * (1 + NEAR))
+        text = f"**{own:.4g}**" if own == best[name] else f"{own:.4g}"
+        return text if near is None else f"{text} ({duration(near)})"
 
-def candidates(n: int) -> str:
-    return f"{n} candidates." if n > 1 else "Nothing to choose."
+    text = ["| | " + " | ".join(titles.values()) + " |", "|---" * (len(titles) + 1) + "|"]
+    for contestant, label in run["labels"].items():
+        cells = [cell(name, contestant) for name in titles]
+        if any(cells):
+            text.append(f"| {f'**{label}**' if contestant in run['ours'] else label} | " + " | ".join(cells) + " |")
+    return "\n".join(text)
 
 
 def write_page(run: dict[str, Any], rows: list[Row], page: Path) -> None:
     """Write the part between the markers; what people have written around it stays."""
-    by_set: dict[str, dict[tuple[str, int], list[Row]]] = {}
-    for (name, contestant, threads), line in traces(rows).items():
-        by_set.setdefault(name, {})[contestant, threads] = line
-    order = [name for name in run["datasets"] if name in by_set]
-    labels, present = run["labels"], {row["contestant"]: row["version"] for row in rows}
-    body = BODY.format(
-        **run["machine"],
-        targets=", ".join(f"{part:.1%}".replace(".0%", "%") for part in TARGETS),
-        own_best=OWN_BEST,
-        tables="\n\n".join(table(run, name, by_set[name]) for name in order),
-        settings="\n".join(
-            f"- **{labels[name]}** {present[name]}: {text}. {candidates(run['candidates'][name])}"
-            for name, text in run["settings"].items() if name in present
-        ),
-        missing="\n".join(
-            f"- {labels[name]}: {reason}. It would get: {run['settings'][name]}."
-            for name, reason in run["missing"].items() if name not in present
-        ) or "Nobody.",
-    )  # fmt: skip
+    fewest = min(row["threads"] for row in rows)
+    body = BODY.format(**run["machine"], threads=fewest, near=NEAR, table=summary(run, rows, fewest))
     generated = f"{BEGIN}\n{body.rstrip()}\n{END}"
     if page.exists() and BEGIN in (old := page.read_text()) and END in old:
         text = old[: old.index(BEGIN)] + generated + old[old.index(END) + len(END) :]
@@ -266,3 +222,49 @@ def write_page(run: dict[str, Any], rows: list[Row], page: Path) -> None:
         text = PAGE.format(begin=BEGIN, body=body.rstrip(), end=END)
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(text)
+
+
+SETTINGS = """\
+# What was set
+
+Written by `benchmarks/suite.py`. The value that was chosen for each data set is in [settings.json](settings.json).
+
+## Data sets
+
+{datasets}
+
+## Contestants
+
+{settings}
+
+## Left out, and trouble
+
+{missing}
+"""
+
+
+def write_settings(run: dict[str, Any], rows: list[Row], page: Path) -> None:
+    """What the page leaves out: the data sets, the settings of all contestants, and who is missing where."""
+    labels, present = run["labels"], {row["contestant"]: row["version"] for row in rows}
+    told: dict[tuple[str, str], list[str]] = {}
+    for name, contestant, threads, note in run["notes"]:
+        where = run["datasets"][name]["title"] + ("" if threads == 1 else f" ({threads} threads)")
+        told.setdefault((labels.get(contestant, contestant), note), []).append(where)
+    missing = [
+        f"- {labels[name]}: {reason}. It would get: {run['settings'][name]}."
+        for name, reason in run["missing"].items() if name not in present
+    ]  # fmt: skip
+    missing += [f"- {label} on {'; '.join(where)}: {note}." for (label, note), where in told.items()]
+    text = SETTINGS.format(
+        datasets="\n".join(f"- {d['title']}: {d['text']}. Scores are {d['metric']}." for d in run["datasets"].values()),
+        settings="\n".join(
+            f"- **{labels[name]}** {present[name]}: {text}. {candidates(run['candidates'][name])}"
+            for name, text in run["settings"].items() if name in present
+        ),
+        missing="\n".join(missing) or "Nobody, and none.",
+    )  # fmt: skip
+    page.write_text(text)
+
+
+def candidates(n: int) -> str:
+    return f"{n} candidates." if n > 1 else "Nothing to choose."

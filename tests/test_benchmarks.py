@@ -1,6 +1,9 @@
-"""The benchmark suite: its clock, its adapters (those of missing peers against fakes), its files and its page."""
+"""The benchmark suite: its clock, its adapters (those of missing peers against fakes), its files and its page; and that
+the other scripts still fit the package."""
 
+import ast
 import csv
+import importlib
 import json
 import os
 import pickle
@@ -25,6 +28,7 @@ sys.path.insert(0, str(BENCHMARKS))
 import peers  # noqa: E402
 import suite  # noqa: E402
 import suite_report  # noqa: E402
+import suite_results  # noqa: E402
 from peers.base import Adapter, Dataset, Point, Trace  # noqa: E402
 
 OTHERS = ("fastfm", "polylearn", "libfm", "xlearn")
@@ -381,14 +385,14 @@ def test_tuning_takes_the_best_validation_score_and_leaves_out_failures(monkeypa
         suite, "run", lambda name, data, s, t, setting, pin: ([Point(1, 1, x) for x in scores[setting["beta"]]], 1, "")
     )
     with ThreadPoolExecutor(1) as pool:
-        found = suite.tune(Contestant(), Path("none"), 1.0, pool)
-        assert found["setting"] == {"beta": 2}
-        assert [tried["score"] for tried in found["tried"]] == [0.5, 0.3, None]
+        setting, tried = suite.tune(Contestant(), Path("none"), 1.0, pool)
+        assert setting == {"beta": 2}
+        assert tried == [0.5, 0.3, None]
 
 
 def test_choices_are_kept_in_a_file_and_shared_by_our_solvers(tmp_path, monkeypatch):
     calls = []
-    monkeypatch.setattr(suite, "tune", lambda *arguments: calls.append(1) or {"setting": {"beta": 30.0}})
+    monkeypatch.setattr(suite, "tune", lambda *arguments: calls.append(1) or ({"beta": 30.0}, [None] * 5))
     options, everyone = Namespace(quick=False), peers.contestants()
     for name in ("polyfm-cd", "polyfm-sgd"):
         results = suite.Results(tmp_path)
@@ -431,16 +435,69 @@ def test_results_survive_a_round_trip_and_a_new_run_replaces_the_old(results):
     assert again.run["notes"] == [["line", "lightgbm", 1, "crashed"]]
 
 
-def test_the_page_tells_times_settings_and_who_is_missing(results, tmp_path):
+def test_the_page_tells_lowest_errors_and_when_they_are_near(results, tmp_path):
     page = tmp_path / "performance.md"
-    suite_report.write_page(results.run, results.rows, page)
+    slower = {**results.rows[0], "threads": 2, "score": 0.1}
+    near = {**results.rows[0], "contestant": "lightgbm", "seconds": 0.05, "score": 0.407}
+    suite_report.write_page(results.run, [*results.rows, slower, near], page)
     text = page.read_text()
-    assert "| **polyfm lbfgs** | 1 | beta=1 | 0.4 | 0.400 | 0.400 | 0.400 | 0.400 | 100 |" in text
-    assert "| **polyfm cd** | 1 | beta=1 | 0.41 | 0.400 | 0.400 | - | - | 100 |" in text
-    assert "xLearn: xlearn is not installed" in text
-    assert "5 candidates." in text
+    assert "| | A line |\n|---|---|\n" in text
+    assert "| **polyfm cd** | 0.41 |" in text
+    assert "| **polyfm lbfgs** | **0.4** (0.400) |" in text
+    assert "| LightGBM | 0.407 (0.050) |" in text
+    assert "xLearn" not in text
+    assert "On 1 thread(s)" in text
+    assert text.count("\n- **") <= 5
     assert "How to read" in text
-    assert "4 x 1; at most 30 seconds." in text
+
+
+def test_settings_of_all_and_who_is_missing_are_beside_the_results(results, tmp_path):
+    results.put("line", "myfm", 1, [], "left out: it needs degree 2")
+    results.run["labels"]["myfm"] = "myFM (Gibbs)"
+    suite_report.write_settings(results.run, results.rows, tmp_path / "settings.md")
+    text = (tmp_path / "settings.md").read_text()
+    assert "- A line: 4 x 1; at most 30 seconds. Scores are RMSE." in text
+    assert f"- **LightGBM** 1: {peers.contestants()['lightgbm'].settings}. 5 candidates." in text
+    assert "- xLearn: xlearn is not installed. It would get: `create_fm`" in text
+    assert "- myFM (Gibbs) on A line: left out: it needs degree 2." in text
+
+
+def test_results_keep_of_long_curves_what_the_page_and_the_pictures_need(results):
+    common = {**results.rows[0], "contestant": "polyfm-cd"}
+    scores = np.concatenate((np.geomspace(4.0, 0.39, 800), np.linspace(0.39, 0.5, 200)))
+    rows = [
+        {**common, "threads": threads, "iteration": i, "seconds": 0.01 * i, "score": float(score), "objective": 9.0 - i}
+        for threads in (1, 2) for i, score in enumerate(scores, 1)
+    ]  # fmt: skip
+    rows.append({**common, "iteration": 9999, "seconds": 99.0, "score": float("nan")})
+    results.rows = everything = [row for row in results.rows if row["contestant"] != "polyfm-cd"] + rows
+    results.write()
+    again = suite.Results(results.csv.parent)
+    assert len(again.rows) == len(results.rows)
+    assert suite_results.pruned(again.rows) == again.rows
+    for threads, most in ((1, 35), (2, 10)):
+        kept = [row for row in results.rows if (row["contestant"], row["threads"]) == ("polyfm-cd", threads)]
+        whole = [row for row in rows if row["threads"] == threads and row["score"] == row["score"]]
+        assert len(kept) <= most
+        assert kept[0] is whole[0]
+        assert kept[-1] is whole[-1]
+        for name in ("score", "objective"):
+            assert min(row[name] for row in kept) == min(row[name] for row in whole)
+        for goal in (0.39 * 1.05, 0.39 * 1.02, 0.39 * 1.005, 0.39 * 1.001):
+            assert suite_report.seconds_to(kept, goal) == suite_report.seconds_to(whole, goal)
+    finite = [row for row in everything if row["score"] == row["score"]]
+    assert suite_report.summary(results.run, results.rows, 1) == suite_report.summary(results.run, finite, 1)
+
+
+def test_the_results_in_the_tree_are_pruned_and_the_page_is_made_of_them(tmp_path):
+    committed = suite.Results(BENCHMARKS / "results")
+    assert suite_results.pruned(committed.rows) == committed.rows
+    page, settings = BENCHMARKS.parent / "docs" / "performance.md", BENCHMARKS / "results" / "settings.md"
+    for path, write in ((page, suite_report.write_page), (settings, suite_report.write_settings)):
+        copy = tmp_path / path.name
+        copy.write_text(path.read_text())
+        write(committed.run, committed.rows, copy)
+        assert copy.read_text() == path.read_text()
 
 
 def test_text_around_the_markers_survives_regeneration(results, tmp_path):
@@ -477,8 +534,84 @@ def test_one_command_measures_and_writes_everything(tmp_path):
     assert done.returncode == 0, done.stderr
     with open(tmp_path / "results.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert tuple(rows[0]) == suite.COLUMNS
+    assert tuple(rows[0]) == suite_results.COLUMNS
     assert {row["contestant"] for row in rows} == {"polyfm-cd", "polynomialfeatures"}
     assert all(float(row["peak_rss_mb"]) > 50 for row in rows)
-    assert "polyfm cd" in (tmp_path / "performance.md").read_text()
+    for page in ("performance.md", "settings.md"):
+        assert "polyfm cd" in (tmp_path / page).read_text()
     assert (tmp_path / "images" / "scores.png").exists()
+
+
+# -- the other scripts
+
+SCRIPTS = sorted([*BENCHMARKS.glob("*.py"), *BENCHMARKS.glob("peers/*.py")])
+
+
+def names_of_polyfm(tree: ast.AST) -> set[tuple[str, str]]:
+    """What a script takes from polyfm, wherever it imports it: pairs of a module and a name ("" is the module)."""
+    found, modules = set(), {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "polyfm":
+            found |= {(node.module, alias.name) for alias in node.names}
+            modules |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            ours = [alias for alias in node.names if alias.name.split(".")[0] == "polyfm"]
+            found |= {(alias.name, "") for alias in ours}
+            modules |= {alias.asname or "polyfm": alias.name if alias.asname else "polyfm" for alias in ours}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            found.add((modules[node.value.id], node.attr))
+    return found
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_scripts_import_and_what_they_take_from_polyfm_is_there(path):
+    importlib.import_module(".".join(path.relative_to(BENCHMARKS).with_suffix("").parts).removesuffix(".__init__"))
+    for module, name in sorted(names_of_polyfm(ast.parse(path.read_text()))):
+        try:
+            owner = importlib.import_module(module)
+        except ModuleNotFoundError:  # a class, or a module's name, that was imported by name
+            parent, _, last = module.rpartition(".")
+            owner = getattr(importlib.import_module(parent), last)
+        if name and not hasattr(owner, name):
+            importlib.import_module(f"{module}.{name}")
+
+
+def test_what_scripts_share_trains_on_made_up_rows(monkeypatch, classes):
+    import adam
+    import data
+    import foundation
+    import second_order
+    import solvers
+
+    X, y = classes.X_train[:60], classes.y_train[:60]
+    assert foundation.epochs(X, y, k=2)() > 0
+    for name, rows in (("cd", "sorted"), ("sgd", "shuffled")):
+        times, history = solvers.trace(solvers.problem(X, y, k=2, rows=rows), name, 0.01)
+        assert len(times) == len(history) > 1
+    monkeypatch.setattr(adam, "EPOCHS", 2)
+    task = solvers.problem(X, y, k=2, rows="shuffled")
+    assert adam.objective_after(task, 0.3, adam=False) < task.objective(adam.initial_parameters(task, 0, 0.1))
+    monkeypatch.setattr(data, "dense", lambda name: (X, X, y, y))
+    times, history = second_order.trace(
+        second_order.problem("made-up", **second_order.FM2, k=2), solvers.SOLVERS["cd"], 3, 0
+    )
+    assert len(times) == len(history) == 3
+
+
+def test_a_first_step_of_adam_is_as_long_as_its_rate(classes):
+    import adam
+    import solvers
+
+    from polyfm.loops.stochastic import Steps
+
+    task = solvers.problem(classes.X_train[:60], classes.y_train[:60], k=2)
+    parameters = adam.initial_parameters(task, 0, 0.1)
+    (tile,) = task.tiles(parameters, 1, np.float64)
+    tile.G[:] = 3.0
+    before, d = tile.bases.T.copy(), task.design.shape[1]
+    step = Steps(np.zeros((3, d, 1, 2)), task.penalty.prior(0, parameters.lambdas[0], np.float64), 0.25)
+    adam._adam_step(tile, step, np.array([4, 7]), 2, np.ones(d), np.full(d, 60), 1 / 60)
+    moved = before[:, :, :2] - tile.bases.T[:, :, :2]
+    np.testing.assert_allclose(moved[[4, 7]], 0.25)
+    assert np.count_nonzero(moved) == 4

@@ -49,6 +49,7 @@ class Experiment:
     compute: Callable[[Row, Mapping[str, Any], Data], list[Row]]
     draw: Callable[[list[Row], Mapping[str, Any], Mapping[str, Data]], Any]
     finish: Callable[[list[Row]], list[Row]] = lambda rows: rows
+    table: Callable[[list[Row]], list[Row]] = lambda rows: rows  # what is written of the rows that are drawn
     cost: Callable[[Row], float] = lambda cell: 1.0  # long cells start first, and a bar moves in its units
     otherwise: Mapping[str, str] | None = None  # sets to take in place of those that are not there
     alone: bool = False  # times are what is measured: one cell at a time
@@ -105,7 +106,7 @@ def run(
         "cells": [{**cell, "key": key, "seconds": s} for cell, key, s in zip(cells, keys, seconds, strict=True)],
     }
     paths = [folder / f"{experiment.name}.{suffix}" for suffix in ("csv", "json", "png")]
-    _write(paths[0], _table(rows))
+    _write(paths[0], _table(experiment.table(rows)))
     _write(paths[1], json.dumps(circumstances, indent=1).encode() + b"\n")
     picture = io.BytesIO()
     experiment.draw(rows, {**fixed, **grid}, data).savefig(picture, format="png", dpi=150)

@@ -15,7 +15,7 @@ from polyfm.losses import Squared
 from polyfm.reproduce import pictures
 from polyfm.reproduce.data import Data
 from polyfm.reproduce.experiment import Experiment, Row
-from polyfm.reproduce.traces import normalised, trace
+from polyfm.reproduce.traces import normalised, thinned, trace
 from polyfm.solvers import make_solver
 
 KERNELS = {"A^2": ("anova", "cd"), "H^2": ("homogeneous", "lbfgs")}
@@ -89,6 +89,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     compute=compute,
     finish=finish,
+    table=thinned,
     draw=draw,
     alone=True,
     notes=("An epoch of L-BFGS is one iteration. Where lambda is fitted, it is visited before the bases.",),

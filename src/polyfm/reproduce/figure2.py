@@ -16,7 +16,7 @@ from polyfm.losses import Squared
 from polyfm.reproduce import pictures
 from polyfm.reproduce.data import Data
 from polyfm.reproduce.experiment import Experiment, Row
-from polyfm.reproduce.traces import normalised, trace
+from polyfm.reproduce.traces import normalised, thinned, trace
 from polyfm.solvers import make_solver, solver_class
 
 KERNELS = {"A^2": "anova", "H^2": "homogeneous"}
@@ -98,6 +98,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     compute=compute,
     finish=finish,
+    table=thinned,
     draw=draw,
     otherwise={"e2006": "imdb"},
     alone=True,

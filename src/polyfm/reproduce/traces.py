@@ -1,6 +1,7 @@
 """Objectives against time: one run of a solver on a problem, watched by a clock."""
 
 import time
+from itertools import pairwise
 from typing import Any
 
 from polyfm.core.parameters import Parameters
@@ -9,6 +10,8 @@ from polyfm.reproduce.experiment import Row
 from polyfm.solvers import Monitor, Solver, run
 
 FOREVER = 1_000_000
+# What a table keeps: the epochs 0, 1, 2, 3, 4, 6, 10, 16, 25, 40, 63, 100, ..., and the first within 10% and 2%.
+EPOCHS, NEAR = {0, *(round(10 ** (i / 5)) for i in range(31))}, (0.1, 0.02)
 
 
 class Clock:
@@ -46,3 +49,20 @@ def normalised(rows: list[Row], of: tuple[str, ...]) -> list[Row]:
             group = tuple(row[name] for name in of)
             worst[group] = max(worst.get(group, 0.0), row["objective"])
     return [{**row, "relative_objective": row["objective"] / worst[tuple(row[name] for name in of)]} for row in rows]
+
+
+def thinned(rows: list[Row]) -> list[Row]:
+    """What a table keeps of runs, one after the other: epochs ever further apart, those that come near the lowest
+    objective that any run has with the same kernel, and the last of each run; six digits of each number."""
+    lowest: dict[str, float] = {}
+    for row in rows:
+        lowest[row["kernel"]] = min(lowest.get(row["kernel"], row["objective"]), row["objective"])
+    kept, goals = [], []
+    for row, after in pairwise([*rows, {"epoch": 0}]):
+        if row["epoch"] == 0:
+            goals = [lowest[row["kernel"]] * (1 + part) for part in NEAR]
+        ahead = [goal for goal in goals if row["objective"] > goal]
+        if row["epoch"] in EPOCHS or after["epoch"] == 0 or len(ahead) < len(goals):
+            kept.append({k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in row.items()})
+        goals = ahead
+    return kept
