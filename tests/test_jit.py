@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import polyfm
 from polyfm.loops.jit import at
@@ -50,7 +51,7 @@ def test_cache_can_be_switched_off(tmp_path):
 
 def test_works_without_numbas_cache_hooks(tmp_path):
     home = copied_package(tmp_path)
-    code = "import numba.core.caching as c; del c.IndexDataCacheFile; " + VALUE + PRINT
+    code = "import numba.core.caching as c; c.FunctionCache = None; " + VALUE + PRINT
     assert run_in(home, code) == "2.0"
     assert not list(home.rglob("*.nbc"))
 
@@ -102,6 +103,64 @@ def test_everything_that_numba_compiles_lives_in_loops():
             assert "@loop" not in text, path
             assert "@inline" not in text, path
             assert "njit" not in text, path
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "another loop's"])
+def test_a_damaged_cache_is_compiled_anew(tmp_path, damage):
+    home = copied_package(tmp_path)
+    hits = VALUE + PRINT + "; print(sum(total_loss.stats.cache_hits.values()))"
+    code = hits + "; from polyfm.loops.rows import slopes_at; slopes_at(Response(Squared(), None, None, None), 3, 0.0)"
+    run_in(home, code)
+    (path,) = home.rglob("*total_loss*.nbc")
+    content = path.read_bytes()
+    (other,) = home.rglob("*slopes_at*.nbc")
+    damaged = {
+        "cut": content[:-100], "flipped": content[:5000] + bytes([content[5000] ^ 1]) + content[5001:], "empty": b"",
+        "another loop's": other.read_bytes(),
+    }  # fmt: skip
+    path.write_bytes(damaged[damage])
+    assert run_in(home, hits).split() == ["2.0", "0"]
+    assert run_in(home, hits).split() == ["2.0", "1"]
+
+
+@pytest.mark.slow
+def test_processes_that_start_together_on_a_fresh_cache_do_not_mix_it_up(tmp_path):
+    """Each compiles another loss first; afterwards each finds its own code."""
+    home = copied_package(tmp_path)
+    code = (
+        "import sys; from polyfm.loops.rows import total_loss; from polyfm.loops.response import Response; "
+        "from polyfm.losses import as_loss; import numpy as np; loss = as_loss(sys.argv[1]); y = np.ones(1); "
+        "print(total_loss(Response(loss, y, None, None), np.zeros(1)), sum(total_loss.stats.cache_hits.values()))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+    for hits in ("0", "1"):
+        running = [
+            subprocess.Popen([sys.executable, "-c", code, name], env=environment, stdout=subprocess.PIPE, text=True)
+            for name in ("squared", "logistic", "squared_hinge")
+        ]
+        found = [process.communicate()[0].split() for process in running]
+        assert found == [["0.5", hits], ["0.6931471805599453", hits], ["1.0", hits]]
+
+
+def test_a_package_that_cannot_be_written_to_works(tmp_path):
+    """Then the cache lies elsewhere, or nowhere."""
+    home = copied_package(tmp_path)
+    code = "import numba.core.caching as c; c.CacheImpl._locator_classes = []; " + VALUE + PRINT
+    assert run_in(home, code) == "2.0"
+    assert not list(home.rglob("*.nbc"))
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no modes of files")
+def test_code_is_never_read_from_where_others_may_write(tmp_path):
+    home = copied_package(tmp_path)
+    folder = home / "polyfm" / "loops" / "__pycache__"
+    folder.mkdir()
+    folder.chmod(0o777)
+    assert run_in(home, VALUE + PRINT) == "2.0"
+    assert not list(home.rglob("*.nbc"))
+    folder.chmod(0o755)
+    assert run_in(home, VALUE + PRINT) == "2.0"
+    assert list(home.rglob("*total_loss*.nbc"))
 
 
 def test_at_gives_the_default_without_an_array():

@@ -1,11 +1,14 @@
 """Nothing breaks it: strange input gives the right answer or a clear error, never a NaN, a crash or a silent lie."""
 
+import os
+import re
+import time
 import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from polyfm import (
@@ -13,7 +16,11 @@ from polyfm import (
     FactorizationMachineRegressor,
     PolynomialNetworkClassifier,
     PolynomialNetworkRegressor,
+    explain,
 )
+from polyfm.core.design import Design
+from polyfm.estimators.validation import threads_of
+from polyfm.kernels import anova_kernel
 
 REGRESSORS = [
     FactorizationMachineRegressor(degree=3, n_components=2),
@@ -206,3 +213,145 @@ def test_fits_raise_no_runtime_warnings(small):
             fit(estimator, X, y)
         for estimator in CLASSIFIERS:
             fit(estimator, X, y > 0)
+
+
+# -- structure of sparse input
+
+
+def malformed(kind, make=sp.csr_matrix):
+    """A sound matrix whose arrays have been changed since."""
+    X = make(np.arange(1.0, 31.0).reshape(6, 5))
+    if kind == "too large":
+        X.indices[7] = 5 if make is sp.csr_matrix else 6
+    elif kind == "far too large":
+        X.indices[7] = 2**31 - 1
+    elif kind == "negative":
+        X.indices[7] = -1
+    elif kind == "falling":
+        X.indptr[2] = 29
+    elif kind == "from 1":
+        X.indptr[0] = 1
+    elif kind == "negative start":
+        X.indptr[0] = -3
+    elif kind == "too short":
+        X.indptr = X.indptr[:-2]
+    elif kind == "beyond the end":
+        X.indptr[-1] = 1000
+    elif kind == "fewer values":
+        X.data = X.data[:10]
+    elif kind == "real":
+        X.indices = X.indices.astype(float)
+    return X
+
+
+FAULTS = [
+    "too large", "far too large", "negative", "falling", "from 1", "negative start", "too short", "beyond the end",
+    "fewer values", "real",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [sp.csr_matrix, sp.csc_matrix])
+@pytest.mark.parametrize("kind", FAULTS)
+def test_malformed_sparse_input_is_named_and_never_followed(kind, make):
+    y = np.arange(6.0)
+    sound = FactorizationMachineRegressor(n_components=2, max_iter=1, random_state=0)
+    sound.fit(malformed(""), y)
+    stream = FactorizationMachineRegressor(solver="sgd", n_components=2)
+    calls = [
+        lambda X: FactorizationMachineRegressor().fit(X, y), lambda X: FactorizationMachineClassifier().fit(X, y > 2),
+        lambda X: stream.partial_fit(X, y), sound.predict, lambda X: anova_kernel(X, np.ones((2, 5))),
+        lambda X: anova_kernel(np.ones((2, 5)), X), lambda X: explain(sound, X),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(ValueError, match=r"is malformed: .* Build it anew"):
+            call(malformed(kind, make))
+
+
+def test_messages_about_malformed_input_say_where():
+    for X, message in [
+        (malformed("too large"), "row 1 has the column index 5, but there are 5 columns, 0 to 4"),
+        (malformed("negative", sp.csc_matrix), "column 1 has the row index -1, but there are 6 rows, 0 to 5"),
+        (malformed("falling"), "its indptr must rise from 0, but entry 3 is 15 after 29"),
+        (malformed("too short"), "its indptr has 5 entries, where 7 are needed"),
+    ]:
+        with pytest.raises(ValueError, match=re.escape(message)):
+            FactorizationMachineRegressor().fit(X, np.arange(6.0))
+
+
+def test_other_formats_are_checked_too():
+    coordinates = sp.coo_matrix(np.eye(4))
+    coordinates.col = np.array([0, 1, 2, 9], dtype=np.int32)
+    blocks = sp.bsr_matrix(np.ones((4, 4)), blocksize=(2, 2))
+    blocks.indices[1] = 7
+    lists = sp.lil_matrix(np.eye(4))
+    lists.rows[2] = [11]
+    for X in (coordinates, blocks, lists):
+        with pytest.raises(ValueError, match="is malformed|exceeds|index"):
+            FactorizationMachineRegressor().fit(X, np.arange(4.0))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("make", [sp.csr_matrix, sp.csc_array, sp.coo_array])
+def test_the_other_byte_order_is_read(make):
+    X, y = make(np.arange(1.0, 31.0).reshape(6, 5)), np.arange(6.0)
+    swapped = X.copy()
+    swapped.data = X.data.astype(">f8")
+    if X.format != "coo":
+        swapped.indices, swapped.indptr = X.indices.astype(">i4"), X.indptr.astype(">i4")
+    model = FactorizationMachineRegressor(n_components=2, max_iter=3, random_state=0)
+    expected = clone(model).fit(X, y).predict(X)
+    assert_array_equal(model.fit(swapped, y).predict(swapped), expected)
+
+
+# -- rounding
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:Rounding errors")
+@pytest.mark.parametrize("solver", ["cd", "block"])
+@pytest.mark.parametrize(("degree", "span"), [(2, 30), (2, 60), (3, 30), (4, 8), (4, 30)])
+def test_the_objective_never_increases_and_is_right_whatever_the_scales(rng, solver, degree, span):
+    for _ in range(3):
+        X = rng.standard_normal((60, 6))
+        y = X[:, 0] * X[:, 1] + X[:, 2] + 0.1 * rng.standard_normal(60)
+        X = X * 10.0 ** rng.uniform(-span, span, 6)
+        model = FactorizationMachineRegressor(
+            degree=degree, solver=solver, max_iter=30, tol=0, n_components=3, random_state=0
+        )
+        model.fit(X, y)
+        history = model.history_
+        assert np.all(np.diff(history) <= 1e-10 * np.abs(history[:-1]))
+        problem = model._recipe(6).problem(Design(X), y, None)
+        assert_allclose(model.objective_, problem.objective(model._fitted.targets[0]), rtol=1e-9)
+
+
+def test_rounding_that_ends_training_is_said(rng):
+    X, y = rng.standard_normal((60, 6)) * 10.0 ** np.linspace(-30, 30, 6), rng.standard_normal(60)
+    model = FactorizationMachineRegressor(degree=4, solver="cd", max_iter=100, n_components=3, random_state=0, tol=0)
+    with pytest.warns(UserWarning, match="Rounding errors keep the objective from falling below"):
+        model.fit(X, y)
+    assert model.objective_ == model.history_.min()
+
+
+# -- size
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"degree": 50}, r"The 'degree' parameter .* must be an int in the range \[2, 30\]. Got 50"),
+        ({"n_components": 10**12}, r"The model would need .* GB, for 7e\+12 parameters"),
+        ({"degree": 28, "method": "lifted"}, "would need .*(GB|numbers of working space)"),
+    ],
+)
+def test_absurd_sizes_are_refused_before_any_work(small, parameters, message):
+    began = time.perf_counter()
+    with pytest.raises(ValueError, match=message):
+        FactorizationMachineRegressor(**parameters).fit(*small)
+    assert time.perf_counter() - began < 2
+
+
+def test_no_more_threads_than_processors(small):
+    assert threads_of(10**6) == threads_of(-1) <= (os.cpu_count() or 1)
+    X, y = small
+    model = FactorizationMachineRegressor(n_jobs=10**6, random_state=0).fit(X, y)
+    assert np.all(np.isfinite(model.predict(X)))

@@ -281,3 +281,72 @@ def test_callbacks_see_every_epoch_and_can_stop(small):
     FactorizationMachineClassifier(max_iter=2, **FIXED).set_callbacks(callback.ProgressBar()).fit(
         X, np.digitize(y, [-0.5, 0.5])
     )
+
+
+def test_a_checkpoint_that_cannot_be_written_is_said_before_training(small, tmp_path, monkeypatch):
+    X, y = small
+    (tmp_path / "folder").mkdir()
+    for path, message in [(tmp_path / "missing" / "run", "cannot be written"), (tmp_path / "folder", "is a directory")]:
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                "polyfm.solvers.coordinate_descent.CoordinateDescent.update", lambda *_: pytest.fail("trained")
+            )
+            with pytest.raises(ValueError, match=message):
+                FactorizationMachineRegressor(checkpoint=path, solver="cd", **FIXED).fit(X, y)
+    usage = type("Usage", (), {"free": 10})
+    monkeypatch.setattr(checkpoints.shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(ValueError, match="a checkpoint takes about .* MB, and its disk has 1e-05 MB left"):
+        FactorizationMachineRegressor(checkpoint=tmp_path / "run", **FIXED).fit(X, y)
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_a_disk_that_fills_up_never_ends_training(small, tmp_path, monkeypatch):
+    X, y = small
+
+    def full(*_):
+        raise checkpoints.ModelFileError("run: cannot be written (No space left on device).")
+
+    monkeypatch.setattr(checkpoints, "write_checkpoint", full)
+    model = FactorizationMachineRegressor(checkpoint=tmp_path / "run", checkpoint_interval=1, max_iter=5, **FIXED)
+    with pytest.warns(UserWarning, match="No checkpoint was written, and training goes on: .*No space left") as caught:
+        model.fit(X, y)
+    assert sum("No checkpoint" in str(warning.message) for warning in caught) == 1
+    assert model.n_iter_ == 5
+
+
+def test_a_checkpoint_of_an_own_loss_is_resumed_in_another_process(tmp_path):
+    """What tells the loss is its code, not where it lies in memory."""
+    script = textwrap.dedent("""
+        import sys, os, warnings; import numpy as np; from polyfm import FactorizationMachineRegressor
+        from polyfm.training.checkpoint import Checkpoint
+        warnings.simplefilter("ignore")
+
+        class Mine:
+            curvature = 2.0
+            def value(self, y, f):
+                return (f - y) ** 2
+            def derivative(self, y, f):
+                return 2 * (f - y)
+
+        X = np.random.RandomState(0).standard_normal((50, 5)); y = X[:, 0] * X[:, 1] + X[:, 2]
+        path, killed = sys.argv[1] or None, sys.argv[2] == "killed"
+        write = Checkpoint.__call__
+        def die(self, monitor, state):
+            write(self, monitor, state)
+            if len(monitor.history) == 4:
+                os._exit(7)
+        if killed:
+            Checkpoint.__call__ = die
+        options = dict(checkpoint_interval=1, tol=0, max_iter=9, random_state=0, solver="cd", n_components=2)
+        print(repr(FactorizationMachineRegressor(loss=Mine(), checkpoint=path, **options).fit(X, y).history_.tolist()))
+    """)
+
+    def start(*words):
+        return subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=False)
+
+    path = str(tmp_path / "run")
+    assert start(path, "killed").returncode == 7
+    assert os.path.exists(path)
+    resumed, whole = start(path, "").stdout, start("", "").stdout
+    assert resumed == whole != ""
+    assert not os.path.exists(path)

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
+from polyfm.core.sparse import checked_sparse
 from polyfm.reading.polynomial import Polynomial
 from polyfm.reading.strongest import BUDGET, strongest, warn_of_missing
 
@@ -218,6 +219,7 @@ def _nonzeros(estimator, x) -> tuple[np.ndarray, np.ndarray]:
     d = estimator.n_features_in_
     if hasattr(x, "columns"):
         validate_data(estimator, x, reset=False, skip_check_array=True)  # names and their order
+    x = checked_sparse(x, "x")
     if sp.issparse(x):
         x = x.toarray()
     row = np.asarray(x, dtype=np.float64)

@@ -9,15 +9,16 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from polyfm.core.design import Design
 from polyfm.core.layout import expand
-from polyfm.core.model import Group
+from polyfm.core.model import MOST_DEGREE, Group
+from polyfm.core.sparse import checked_sparse
 from polyfm.loops.forms import form_of
 
 
 def _checked(X, P, degree):
-    if not isinstance(degree, Integral) or isinstance(degree, bool) or degree < 1:
-        raise ValueError(f"degree must be an integer >= 1, got {degree!r}.")
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-    P = check_array(P, accept_sparse="csr", dtype=[np.float64, np.float32])
+    if not isinstance(degree, Integral) or isinstance(degree, bool) or not 1 <= degree <= MOST_DEGREE:
+        raise ValueError(f"degree must be an integer from 1 to {MOST_DEGREE}, got {degree!r}.")
+    X = check_array(checked_sparse(X), accept_sparse="csr", dtype=[np.float64, np.float32])
+    P = check_array(checked_sparse(P, "P"), accept_sparse="csr", dtype=[np.float64, np.float32])
     if X.shape[1] != P.shape[1]:
         raise ValueError(
             f"X has {X.shape[1]} features but P has {P.shape[1]}: pass X as (n_samples, n_features) and P as "

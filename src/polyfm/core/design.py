@@ -33,6 +33,22 @@ def _offsets(n_lines: int, length: int) -> np.ndarray:
     return frozen(np.arange(n_lines + 1, dtype=np.uint64) * np.uint64(length), np.uint64)
 
 
+def spread(design: "Design") -> float:
+    """How many times larger the largest feature is than the smallest, by their largest values."""
+    _, indices, data = design.rows
+    if data is None or not len(data):
+        return 1.0
+    d = design.shape[1]
+    if indices is None:
+        rows = data.reshape(-1, d)
+        largest = np.maximum(rows.max(axis=0), -rows.min(axis=0))
+    else:
+        largest = np.zeros(d, dtype=data.dtype)
+        np.maximum.at(largest, indices, np.abs(data))
+    largest = largest[largest > 0]
+    return float(largest.max() / largest.min()) if len(largest) else 1.0
+
+
 class Design:
     """A view of X (dense array, CSR or CSC) that never writes to it; indices are unsigned, which loops need.
 

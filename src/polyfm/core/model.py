@@ -15,6 +15,8 @@ from polyfm.core.layout import add_expansion, layout
 from polyfm.core.parameters import Parameters
 from polyfm.loops.forms import FORMS, Form
 
+MOST_DEGREE = 30  # loops are compiled for a degree: this one takes seconds
+LARGEST_WORKSPACE = 2**26  # numbers that predicting one row works on; a lifted ANOVA form takes 2^degree a basis
 BASES_AT_ONCE = 32  # that training lays out; chosen by measurement
 ROWS_AT_ONCE = 2**14  # that it predicts
 
@@ -30,6 +32,11 @@ class Group:
     @property
     def degree(self) -> int:
         return self.form.degree
+
+    @property
+    def is_workable(self) -> bool:
+        """Whether its loops compile, and its rows are predicted, in a reasonable time."""
+        return self.degree <= MOST_DEGREE and self.form.n_slots * self.n_bases <= LARGEST_WORKSPACE
 
     def shape(self, n_features: int) -> tuple[int, int, int]:
         return self.n_bases, self.form.n_factors, n_features + self.n_dummies

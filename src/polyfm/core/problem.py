@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from polyfm.core.design import Design, frozen
+from polyfm.core.design import Design, frozen, spread
 from polyfm.core.layout import layout
 from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
@@ -14,6 +14,8 @@ from polyfm.core.penalty import Penalty
 from polyfm.core.threads import in_order, row_blocks
 from polyfm.loops import gradient, rows
 from polyfm.loops.response import Response
+
+MOST_SPREAD = 1e8  # of the sizes of features, between which sums of squares keep their digits
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,12 @@ class Problem:
     def total_weight(self) -> float:
         weight = self.response.weight
         return float(len(self.y) if weight is None else np.sum(weight, dtype=np.float64))
+
+    @property
+    def is_delicate(self) -> bool:
+        """Whether rounding could add up in predictions that are kept up to date: removing a feature from a product of
+        many, or a large one from a sum with small ones, cancels digits."""
+        return any(group.degree > 2 for group in self.model.groups) or self.design.derived(spread) > MOST_SPREAD
 
     def shifted_predictions(self, parameters: Parameters, f: np.ndarray | None = None) -> np.ndarray:
         """Predictions less the response's shift (for the squared loss: the residuals); in `f` where it is given."""

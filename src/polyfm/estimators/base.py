@@ -10,7 +10,6 @@ from typing import Any
 import joblib
 import numpy as np
 import scipy.sparse as sp
-from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
@@ -20,11 +19,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from polyfm.conversion import converted
 from polyfm.core.design import Design
 from polyfm.core.fitted import Fitted
-from polyfm.core.model import Model, build_model
+from polyfm.core.model import MOST_DEGREE, Model, build_model
 from polyfm.core.parameters import Parameters
+from polyfm.core.sparse import checked_sparse
 from polyfm.estimators._sklearn import CallbackSupportMixin, Interval, StrOptions, check_sample_weight
 from polyfm.estimators.callbacks import CallbackTask
-from polyfm.estimators.validation import as_ridge, check_features, check_lambdas
+from polyfm.estimators.validation import as_ridge, check_features, check_lambdas, check_size, threads_of
 from polyfm.losses import as_loss
 from polyfm.solvers import Result, check_solver, names_of, solver_class
 from polyfm.training.checkpoint import Checkpoint, Outcome, identity_of, package_stamp, read_checkpoint
@@ -44,7 +44,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
     _kernel: str
 
     _parameter_constraints: dict = {
-        "degree": [Interval(Integral, 2, None, closed="left")],
+        "degree": [Interval(Integral, 2, MOST_DEGREE, closed="both")],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "alpha": PENALTY,
         "beta": PENALTY,
@@ -109,7 +109,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             self.solver,
             self.fit_lambdas,
             self.batch_size,
-            effective_n_jobs(self.n_jobs),
+            threads_of(self.n_jobs),
         )
 
     def _seeds(self, n_targets: int) -> np.ndarray:
@@ -130,6 +130,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         recipe = self._recipe(X.shape[1])
         sample_weight = self._checked_weights(X, sample_weight)
         check_features(X)
+        check_size(recipe.model, X, len(targets))
         callbacks = CallbackTask(self, X, y, len(targets), recipe.model)
         key = self._key(X, targets, sample_weight) if self.warm_start or self.checkpoint else ""
         path = Path(self.checkpoint) if self.checkpoint else None
@@ -225,6 +226,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         recipe = self._recipe(X.shape[1])
         sample_weight = self._checked_weights(X, sample_weight)
         check_features(X)
+        check_size(recipe.model, X, len(targets))
         design = Design(X)
         seeds = self._seeds(len(targets))
         solvers: list[Any] = [recipe.make_solver(self.solver, int(seed)) for seed in seeds]
@@ -325,10 +327,10 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         """Predictions of shape (targets, samples)."""
         if not hasattr(self, "_fitted"):
             check_is_fitted(self)
+        X = checked_sparse(X)
         if not self._is_plain(X):
             X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        n_threads = 1 if self.n_jobs in (None, 1) else effective_n_jobs(self.n_jobs)
-        return self._fitted.predict(Design(X), n_threads)
+        return self._fitted.predict(Design(X), threads_of(self.n_jobs))
 
     def _is_plain(self, X) -> bool:
         """Whether X is an array that scikit-learn's checks would let pass as it is. They take longer than a row."""

@@ -9,14 +9,13 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 
 from polyfm.estimators._sklearn import Interval
 from polyfm.estimators.base import OF_TRAINING
-from polyfm.estimators.validation import by_feature, check_features
+from polyfm.estimators.validation import by_feature, check_features, threads_of
 from polyfm.training.checkpoint import Outcome
 from polyfm.training.hooks import Progress, current_watch
 from polyfm.training.path import InterruptedPathError, fit_path, reference_beta
@@ -108,7 +107,7 @@ class PathSearch:
             for f, fold in enumerate(folds)
         ]
         search = _Search(X, y, targets, sample_weight, check_scoring(plains[0], self.scoring), tasks, self.verbose)
-        interrupted = search.run(effective_n_jobs(self.n_jobs))
+        interrupted = search.run(threads_of(self.n_jobs))
 
         scores = search.scores(len(plains), len(folds), paths)
         if interrupted and search.best is not None:

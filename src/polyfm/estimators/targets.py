@@ -6,6 +6,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from polyfm.core.sparse import checked_sparse
 from polyfm.estimators._sklearn import HasMethods, StrOptions, fit_context, with_callbacks
 from polyfm.estimators.base import PolynomialModel, streams
 from polyfm.estimators.validation import LARGEST, check_range
@@ -40,7 +41,9 @@ class Regressor(RegressorMixin, PolynomialModel):
         self : object
         """
         self._validate_options()
-        X, y = validate_data(self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True)
+        X, y = validate_data(
+            self, checked_sparse(X), y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True
+        )
         y = np.asarray(y, dtype=np.float64)
         check_range("y", y, LARGEST[X.dtype.name], "Scale the targets, for instance to unit variance.")
         self._fit_targets(X, y, [y.astype(X.dtype, copy=False)], sample_weight)
@@ -68,7 +71,7 @@ class Regressor(RegressorMixin, PolynomialModel):
         """
         self._validate_options()
         X, y = validate_data(
-            self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True,
+            self, checked_sparse(X), y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True,
             reset=not hasattr(self, "_fitted"),
         )  # fmt: skip
         y = np.asarray(y, dtype=np.float64)
@@ -122,7 +125,7 @@ class Classifier(ClassifierMixin, PolynomialModel):
         self : object
         """
         self._validate_options()
-        X, y = validate_data(self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32])
+        X, y = validate_data(self, checked_sparse(X), y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32])
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         n_classes = len(self.classes_)
@@ -158,7 +161,9 @@ class Classifier(ClassifierMixin, PolynomialModel):
         """
         self._validate_options()
         first = not hasattr(self, "classes_")
-        X, y = validate_data(self, X, y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], reset=first)
+        X, y = validate_data(
+            self, checked_sparse(X), y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], reset=first
+        )
         check_classification_targets(y)
         if first:
             if classes is None:

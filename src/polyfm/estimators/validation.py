@@ -1,9 +1,13 @@
 """Checks of what users pass, before any work is done."""
 
+import math
+import os
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import cpu_count, effective_n_jobs
 
 from polyfm.core.model import Model
 from polyfm.core.penalty import Ridge
@@ -26,6 +30,43 @@ def check_range(name: str, values: np.ndarray, limit: float, remedy: str) -> Non
             f"{name} has a value of magnitude {largest:.3g}, too large for products and squares in {values.dtype}. "
             f"{remedy}"
         )
+
+
+def threads_of(n_jobs: int | None) -> int:
+    """As many threads as asked for, in joblib's way of counting, and no more than there are processors."""
+    return 1 if n_jobs in (None, 1) else min(effective_n_jobs(n_jobs), cpu_count())
+
+
+def check_size(model: Model, X, n_targets: int) -> None:
+    """Refuse what this machine could never hold: the parameters, and what training keeps for a sample."""
+    n, d = X.shape
+    group = model.groups[0]
+    parameters = n_targets * (sum(math.prod(group.shape(d)) for group in model.groups) + d)
+    state = n * (1 + max(group.form.n_cached if group.form.multilinear else 0 for group in model.groups))
+    needed, there = (parameters + state) * X.dtype.itemsize, memory()
+    if there is not None and needed > there:
+        raise ValueError(
+            f"The model would need {needed / 1e9:.3g} GB, for {parameters:.3g} parameters and {state:.3g} numbers that "
+            f"belong to the samples; this machine has {there / 1e9:.3g} GB. Lower n_components={group.n_bases} or "
+            f"degree={group.degree}, or hash the {d} features to fewer."
+        )
+    if not group.is_workable:
+        raise ValueError(
+            f"Each row would need {group.form.n_slots * group.n_bases:.3g} numbers of working space with "
+            f"method={group.form.method!r}, degree={group.degree} and n_components={group.n_bases}. Lower them."
+        )
+
+
+def memory() -> float | None:
+    """Bytes of memory that this process may use at most, where the system says so."""
+    try:
+        there = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return None
+    try:  # a container's limit
+        return min(there, float(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (OSError, ValueError):
+        return there
 
 
 def check_lambdas(init_lambdas, model: Model) -> Any:

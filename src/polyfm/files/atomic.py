@@ -144,6 +144,13 @@ def reading_data(path: Path) -> Iterator[IO[bytes]]:
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
+def check_writable(path: Path, error: type[ValueError]) -> None:
+    """Refuse, before any work, a path that `writing` could not write to."""
+    *_, temporary, _, handle = _new_file(path, error)
+    os.close(handle)
+    os.unlink(temporary)
+
+
 @contextmanager
 def writing(path: Path, error: type[ValueError]) -> Iterator[IO[bytes]]:
     """Write a file whole or not at all.
@@ -152,26 +159,7 @@ def writing(path: Path, error: type[ValueError]) -> Iterator[IO[bytes]]:
     that is killed before leaves the old file as it was (and perhaps a hidden `.polyfm-*.tmp` beside it). A symbolic
     link is followed; permissions are those of the file that is replaced, or the usual ones for new files.
     """
-    name = os.fsdecode(os.fspath(path))
-    mode = None
-    try:
-        target = os.path.realpath(name)
-        directory = os.path.dirname(target)
-        temporary = os.path.join(directory, f".polyfm-{secrets.token_hex(8)}.tmp")
-        if os.path.lexists(target):
-            mode = os.stat(target).st_mode
-            if not stat.S_ISREG(mode):
-                raise error(f"{name}: is a directory, a pipe or a device. Give the path of a file.")
-            if not os.access(target, os.W_OK):
-                raise error(f"{name}: exists and is read-only. Choose another name, or make it writable.")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        handle = os.open(temporary, flags, 0o666)  # the system takes the user's mask off
-    except (OSError, ValueError) as problem:
-        if isinstance(problem, error):
-            raise
-        raise error(
-            f"{name!r}: cannot be written ({problem}). Check that the directory exists and that you may write into it."
-        ) from problem
+    name, target, directory, temporary, mode, handle = _new_file(path, error)
     try:
         try:
             with open(handle, "wb") as file:
@@ -188,6 +176,34 @@ def writing(path: Path, error: type[ValueError]) -> Iterator[IO[bytes]]:
             os.unlink(temporary)
         raise
     _force_directory(directory)
+
+
+def _new_file(path: Path, error: type[ValueError]) -> tuple[str, str, str, str, int | None, int]:
+    """Where a file is to go: its name, target, directory, an open temporary file there, and the mode of the file that
+    it will replace."""
+    name = os.fsdecode(os.fspath(path))
+    mode = None
+    try:
+        target = os.path.realpath(name)
+        directory = os.path.dirname(target)
+        temporary = os.path.join(directory, f".polyfm-{secrets.token_hex(8)}.tmp")
+        with suppress(FileNotFoundError):  # but not a name that is too long, or goes through a file
+            mode = os.stat(target).st_mode
+        if mode is not None:
+            if not stat.S_ISREG(mode):
+                raise error(f"{name}: is a directory, a pipe or a device. Give the path of a file.")
+            if not os.access(target, os.W_OK):
+                raise error(f"{name}: exists and is read-only. Choose another name, or make it writable.")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        handle = os.open(temporary, flags, 0o666)  # the system takes the user's mask off
+    except (OSError, ValueError) as problem:
+        if isinstance(problem, error):
+            raise
+        why = getattr(problem, "strerror", None) or problem
+        raise error(
+            f"{name!r}: cannot be written ({why}). Check that the directory exists and that you may write into it."
+        ) from problem
+    return name, target, directory, temporary, mode, handle
 
 
 def _force_directory(directory: str) -> None:

@@ -6,14 +6,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from polyfm.core.fitted import Fitted
-from polyfm.core.model import Group, Model
+from polyfm.core.model import MOST_DEGREE, Group, Model
 from polyfm.core.parameters import Parameters
 from polyfm.files.values import Reader, UnstorableError, Writer
 from polyfm.loops.forms import FORMS, form_of
 from polyfm.solvers import SGD, Resume, sgd
 
-HIGHEST_DEGREE = 1000
-LARGEST_WORKSPACE = 2**26  # numbers that predicting one row works on; a lifted ANOVA form takes 2^degree a basis
 STREAM_NUMBERS = {"step": float, "epoch": int, "seed": int, "halvings": int, "n_seen": int}  # as SGD.resume has them
 
 
@@ -31,15 +29,11 @@ def chosen(estimator: Any) -> Any:
     return other
 
 
-def _is_workable(group: Group) -> bool:
-    return group.degree <= HIGHEST_DEGREE and group.form.n_slots * group.n_bases <= LARGEST_WORKSPACE
-
-
 def model_to_record(estimator: Any, writer: Writer, prefix: str) -> dict:
     model, targets = estimator._fitted.model, estimator._fitted.targets
     groups = []
     for g, group in enumerate(model.groups):
-        if not _is_workable(group):
+        if not group.is_workable:
             raise UnstorableError(f"Degree {group.degree} and rank {group.n_bases} are too high to load again")
         groups.append(
             {
@@ -81,12 +75,12 @@ def restore_model(estimator: Any, record: dict, reader: Reader) -> None:
         fields = {name: entry[name] for name in ("degree", "n_bases", "n_dummies")}
         if (kernel, method) not in FORMS or kernel != estimator._kernel:
             raise ValueError("bases of an unknown form")
-        for name, lo, hi in (("degree", 2, HIGHEST_DEGREE), ("n_bases", 1, 2**31), ("n_dummies", 0, HIGHEST_DEGREE)):
+        for name, lo, hi in (("degree", 2, MOST_DEGREE), ("n_bases", 1, 2**31), ("n_dummies", 0, MOST_DEGREE)):
             if type(fields[name]) is not int or not lo <= fields[name] <= hi:
                 raise ValueError(f"{name}={fields[name]!r}")
         form = form_of(kernel, method, fields["degree"])
         groups.append(Group(form, fields["n_bases"], fields["n_dummies"]))
-        if not _is_workable(groups[-1]):
+        if not groups[-1].is_workable:
             raise ValueError("a degree and rank too high to predict with")
     if not groups or len({group.form.method for group in groups}) > 1:
         raise ValueError("no bases, or bases of several forms")

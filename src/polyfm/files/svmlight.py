@@ -5,6 +5,7 @@ chunks; memory is bounded by the block and the chunk, whatever the size of the f
 """
 
 import re
+import warnings
 from collections.abc import Iterator
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
@@ -52,7 +53,8 @@ def read_svmlight(
         agree, such as training and test data.
     zero_based : {"auto", True, False}, default="auto"
         Whether the first feature has index 0 (libFM) or 1 (svmlight, libsvm). "auto" takes a file without any index 0
-        to begin at 1; say True or False where the first feature may be absent.
+        to begin at 1; say True or False where the first feature may be absent. Where `n_features` does not settle it
+        either, there is a warning.
     dtype : {np.float64, np.float32}, default=np.float64
         Of X; y is always float64.
 
@@ -286,7 +288,15 @@ def _first_and_width(path: Path, found: Bounds, n_features: int | None, zero_bas
             f"{path}: the largest index is {found.largest} and the smallest {found.smallest}, which makes {needed} "
             f"features, more than n_features={n_features}. Raise n_features."
         )
-    return first, needed if n_features is None else int(n_features)
+    if n_features is None:
+        return first, needed
+    if zero_based == "auto" and first and found.largest < n_features:
+        warnings.warn(
+            f"{path}: has neither the index 0 nor {n_features}, so that it may count its {n_features} features from 0 "
+            "or 1; it was taken to count from 1. Say which: zero_based=True or False (--zero-based, --one-based).",
+            stacklevel=3,
+        )
+    return first, int(n_features)
 
 
 def _matrix(path: Path, rows: Rows, first: int, width: int, dtype: Any) -> tuple[sp.csr_matrix, np.ndarray]:

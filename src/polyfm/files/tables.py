@@ -63,7 +63,7 @@ def read_table(
     1  008   NaN     4.0
     """
     pandas = required("pandas", "table", "Reading tables")
-    if _is_parquet(path):
+    if is_parquet(path):
         return pandas.concat(_parquet_batches(path, columns, FIRST_ROWS), ignore_index=True)
     return next(_text_chunks(path, columns, dict.fromkeys(text, str), separator, None))
 
@@ -111,7 +111,7 @@ def iter_table(
     if not isinstance(chunk_rows, Integral) or chunk_rows < 1:
         raise ValueError(f"chunk_rows must be an integer >= 1, got {chunk_rows!r}.")
     pandas = required("pandas", "table", "Reading tables")
-    if _is_parquet(path):
+    if is_parquet(path):
         return _parquet_batches(path, columns, int(chunk_rows))
     types: dict[str, Any] = dict.fromkeys(text, str)
     for name, dtype in next(_text_chunks(path, columns, types, separator, FIRST_ROWS)).dtypes.items():
@@ -155,7 +155,8 @@ def _text_chunks(
     options = {"sep": _separator(path, separator), "low_memory": False, "encoding": "utf-8"}
     with _text_problems(path):
         with reading_data(path) as file:  # were there more columns than names, the first would become an index
-            pandas.read_csv(file, header=None, nrows=2, dtype=str, **options)
+            first = pandas.read_csv(file, header=None, nrows=2, dtype=str, keep_default_na=False, **options)
+        _check_unique(path, first.iloc[0])
         with reading_data(path) as file:
             names = list(pandas.read_csv(file, nrows=0, **options).columns)
         _check_columns(path, names, [*(columns or ()), *(name for name in types)])
@@ -202,6 +203,13 @@ def _first_undecodable(path: Path) -> str:
     return ":"
 
 
+def _check_unique(path: Path, names) -> None:
+    """Of columns that share a name, pandas would rename all but the first."""
+    twice = names[names.duplicated() & (names != "")]
+    if len(twice):
+        raise DataFileError(f"{path}: has several columns named {shown(twice.iloc[0])}. Rename them.")
+
+
 def _check_columns(path: Path, names: list[str], wanted: list[str]) -> None:
     if missing := [name for name in wanted if name not in names]:
         there = ", ".join(map(repr, names[:20])) + (" ..." if len(names) > 20 else "")
@@ -211,7 +219,8 @@ def _check_columns(path: Path, names: list[str], wanted: list[str]) -> None:
 # -- Parquet ----------------------------------------------------------------------------------------------------------
 
 
-def _is_parquet(path: Path) -> bool:
+def is_parquet(path: Path) -> bool:
+    """Whether the file's first bytes say so."""
     with reading(path, DataFileError, regular=True) as file:
         return file.read(len(PARQUET)) == PARQUET
 

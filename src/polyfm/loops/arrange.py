@@ -92,3 +92,20 @@ def colour(indptr, rows, n_samples):
             for e in range(indptr[j], indptr[j + 1]):
                 taken[rows[e]] |= one << c
     return colours
+
+
+@loop(streaming=True)
+def is_sound(indptr, indices, n_values, n_lines, width):
+    """Whether indptr (n_lines + 1,) rises from 0, and the indices it leads to are from 0 to width - 1."""
+    if indptr.shape[0] != n_lines + 1 or indptr[0] != 0:
+        return False
+    rises = True
+    for line in range(n_lines):
+        rises &= indptr[line] <= indptr[line + 1]
+    nnz = indptr[n_lines]
+    if not rises or nnz > indices.shape[0] or nnz > n_values:
+        return False
+    inside = True
+    for e in range(nnz):
+        inside &= (indices[e] >= 0) & (indices[e] < width)
+    return inside

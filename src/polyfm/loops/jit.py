@@ -1,4 +1,4 @@
-"""All that is particular to numba: compiling loops, giving named tuples methods, and a disk cache that is never stale.
+"""All that is particular to numba: compiling loops, and giving named tuples methods. `cache` keeps them on disk.
 
 Three ideas carry the whole package:
 
@@ -9,18 +9,16 @@ Three ideas carry the whole package:
   the loop is compiled, so one loop serves binary, weighted, dense and sparse data without a branch.
 """
 
-import hashlib
 import inspect
 import os
 from collections.abc import Callable
-from functools import cache, wraps
-from pathlib import Path
-from typing import Any
+from functools import wraps
 
 from numba import njit, types
 from numba.extending import overload, overload_method, register_jitable
 
-LOOPS = Path(__file__).parent
+from polyfm.loops.cache import enable_cache
+
 # No "nnan" or "ninf": a non-finite value must stay visible. Reductions may be reordered, so that they vectorise.
 STREAMING = {"reassoc", "contract", "arcp", "nsz"}
 
@@ -71,56 +69,5 @@ def loop(function: Callable | None = None, *, streaming: bool = False) -> Callab
         return lambda function: loop(function, streaming=streaming)
     dispatcher = njit(nogil=True, error_model="numpy", fastmath=STREAMING if streaming else False)(function)
     if os.environ.get("POLYFM_CACHE", "1") != "0" and hasattr(dispatcher, "py_func"):
-        _enable_cache(dispatcher, "streaming" if streaming else "gathering")
+        enable_cache(dispatcher, "streaming" if streaming else "gathering")
     return dispatcher
-
-
-@cache
-def loops_stamp() -> str:
-    """A hash of every file in this folder: a loop depends on losses and forms that other files define, and on nothing
-    outside. Editing anything else compiles nothing anew."""
-    return hash_of_sources(LOOPS)
-
-
-def hash_of_sources(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
-
-
-def _is_ours(numba_type: Any) -> bool:
-    """Whether a type is built from the package's own classes alone, and so may be cached on disk."""
-    cls = getattr(numba_type, "instance_class", None)
-    ours = cls is None or cls.__module__.partition(".")[0] == __name__.partition(".")[0]
-    inner = getattr(numba_type, "types", ()) if isinstance(numba_type, types.BaseTuple) else ()
-    return ours and all(map(_is_ours, inner))
-
-
-def _enable_cache(dispatcher: Any, variant: str) -> None:
-    """Cache on disk, stamped with all sources. Where numba's hooks have moved, do without rather than be stale."""
-    try:
-        from numba.core.caching import FunctionCache, IndexDataCacheFile
-
-        class PackageCache(FunctionCache):
-            def __init__(self, py_func):
-                super().__init__(py_func)
-                self._cache_file = IndexDataCacheFile(
-                    cache_path=self._cache_path,
-                    filename_base=f"{self._impl.filename_base}-{variant}",
-                    source_stamp=loops_stamp(),
-                )
-
-            def load_overload(self, sig, target_context):
-                if all(map(_is_ours, sig)):
-                    return super().load_overload(sig, target_context)
-                return None
-
-            def save_overload(self, sig, data):
-                arguments = getattr(sig, "args", sig)
-                if all(map(_is_ours, arguments)):
-                    super().save_overload(sig, data)
-
-        dispatcher._cache = PackageCache(dispatcher.py_func)
-    except (ImportError, AttributeError, TypeError, RuntimeError, OSError):
-        pass

@@ -1,6 +1,7 @@
 """What all solvers share: their facts and protocol, and the one loop that runs them."""
 
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
@@ -17,6 +18,9 @@ Hook: TypeAlias = Callable[[Monitor, Any], bool]  # called after each epoch with
 Resume: TypeAlias = dict[
     str, np.ndarray
 ]  # what a solver needs beside the parameters to go on as if it had never stopped
+
+
+SLACK = {"float64": 1e-11, "float32": 1e-5}  # of the objective: rounding, where nothing is left to gain
 
 
 class Result(NamedTuple):
@@ -45,6 +49,7 @@ class Solver:
     monotone: ClassVar[bool] = True  # whether the objective never increases
     streams: ClassVar[bool] = False  # whether it can learn from rows that come once (`partial_fit`)
     row_order: ClassVar[RowOrder] = "sorted"  # of the design that it wants
+    keeps_predictions: ClassVar[bool] = False  # up to date from epoch to epoch: rounding could add up in them
     window: ClassVar[int | None] = 1  # epochs over which progress is judged; None: there is nothing to judge
 
     def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> Any:
@@ -60,6 +65,10 @@ class Solver:
         """One epoch: the objective after it, or None where nothing lowers it any more."""
         raise NotImplementedError
 
+    def refresh(self, problem: Problem, state: Any) -> float:
+        """Compute anew what the state keeps beside the parameters; the objective at them."""
+        raise NotImplementedError
+
     def resume(self, state: Any) -> Resume:
         """What, beside the parameters, `init_state` needs to go on exactly."""
         return {}
@@ -71,6 +80,31 @@ class Solver:
     def running(self) -> AbstractContextManager:
         """What surrounds all epochs."""
         return nullcontext()
+
+    def update_in_place(self, problem: Problem, state: Any, before: float) -> tuple[Any, float | None]:
+        return state, self.update(problem, state)
+
+    def update_safely(self, problem: Problem, state: Any, before: float) -> tuple[Any, float | None]:
+        """One epoch where rounding might spoil it: the objective is that of the parameters, and never increases. An
+        epoch that raised it is taken back and tried once more from a fresh state; then training ends."""
+        start = state.parameters.copy()
+        allowed = before + SLACK[problem.design.dtype.name] * abs(before)
+        for _ in range(2):
+            objective = self.update(problem, state)
+            if objective is None:
+                return state, None
+            objective = self.refresh(problem, state)
+            if objective <= allowed:
+                return state, objective
+            state = self.init_state(problem, start.copy())
+        warnings.warn(
+            f"Rounding errors keep the objective from falling below {before:.6g}: features, or products of "
+            f"{max(group.degree for group in problem.model.groups)} of them, differ too much in size. Training ended "
+            "with the best parameters so far. Scale the features, for instance with "
+            "sklearn.preprocessing.StandardScaler or MaxAbsScaler.",
+            stacklevel=2,
+        )
+        return state, None
 
     @classmethod
     def options(cls) -> set[str]:
@@ -108,13 +142,14 @@ def run_in_place(
             f"{problem.design.dtype}. Scale them first, for instance with sklearn.preprocessing.StandardScaler."
         )
     monitor = Monitor(first, max_iter, tol, solver.window, verbose, hooks, list(history or []))
+    epoch = solver.update_safely if solver.keeps_predictions and problem.is_delicate else solver.update_in_place
     interrupted = False
     try:
         with solver.running():
             while not monitor.done:
-                objective = solver.update(problem, state)
+                state, objective = epoch(problem, state, monitor.last)
                 if objective is None:
-                    monitor.nothing_left(lambda: problem.objective(state.parameters), state)
+                    monitor.nothing_left(problem.objective, state)
                 else:
                     monitor(objective, state)
     except KeyboardInterrupt:

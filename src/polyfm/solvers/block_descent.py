@@ -37,6 +37,7 @@ class BlockDescent(Solver):
     summary = "block descent: the same, where rows have few features, such as one-hot fields"
     epoch = "one pass over the features, all parameters of one at once"
     needs_multilinear = True
+    keeps_predictions = True
 
     def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
         if resume:
@@ -58,8 +59,12 @@ class BlockDescent(Solver):
                     descend_lambdas(problem, g, P, lams, f)
                 self._sweep(problem, g, P, lams, state, team)
         state.epoch += 1
-        if problem.design.dtype == np.float32:
-            f[:] = problem.shifted_predictions(parameters)  # what the rounded parameters say
+        if problem.design.dtype == np.float32:  # what the rounded parameters say
+            return self.refresh(problem, state)
+        return self.objective(problem, state)
+
+    def refresh(self, problem: Problem, state: State) -> float:
+        state.f[:] = problem.shifted_predictions(state.parameters)
         return self.objective(problem, state)
 
     def _sweep(self, problem: Problem, g: int, P: np.ndarray, lams: np.ndarray, state: State, team: Team) -> None:

@@ -36,6 +36,7 @@ class CoordinateDescent(Solver):
     summary = "coordinate descent: everything but direct polynomial networks"
     epoch = "one pass over all parameters, one after the other"
     needs_multilinear = True
+    keeps_predictions = True
 
     def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
         design = problem.design
@@ -71,8 +72,10 @@ class CoordinateDescent(Solver):
                     descend_lambdas(problem, g, P, lams, f)
                 scaled = lams * np.asarray(group.form.scale, dtype=f.dtype)
                 self._sweep(problem, group.form, penalty.prior(g, lams, f.dtype), state, P, scaled, team)
-        if self._drifts(problem):
-            problem.shifted_predictions(parameters, f)
+        return self.objective(problem, state)
+
+    def refresh(self, problem: Problem, state: State) -> float:
+        problem.shifted_predictions(state.parameters, state.S[:, 0])
         return self.objective(problem, state)
 
     def _n_threads(self, problem: Problem) -> int:
@@ -81,12 +84,6 @@ class CoordinateDescent(Solver):
         if schedule.groups is None:
             return 1
         return min(self.n_threads, N_SHARES if schedule.fields is None else STREAM_BLOCKS)
-
-    @staticmethod
-    def _drifts(problem: Problem) -> bool:
-        """Whether rounding could accumulate in the predictions: removing a feature from a product of many cancels
-        digits. Then they are computed anew after every epoch."""
-        return any(group.degree > 2 for group in problem.model.groups)
 
     def _sweep(self, problem: Problem, form, prior: Prior, state: State, P, lams, team: Team) -> None:
         """All coordinates of P, basis by basis."""

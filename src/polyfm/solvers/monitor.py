@@ -40,6 +40,10 @@ class Monitor:
             self.converged |= any(getattr(hook, "content", False) for hook in self.hooks)
 
     @property
+    def last(self) -> float:
+        return self.history[-1] if self.history else self.first
+
+    @property
     def done(self) -> bool:
         return self.converged or len(self.history) >= self.max_iter
 
@@ -49,7 +53,7 @@ class Monitor:
                 f"The objective became {objective} in epoch {len(self.history) + 1}: values overflow. Scale the "
                 "features, or raise beta and alpha."
             )
-        before = self.history[-1] if self.history else self.first
+        before = self.last
         self.history.append(float(objective))
         self._lowest.append(min(self._lowest[-1], float(objective)))
         self._judge()
@@ -67,10 +71,10 @@ class Monitor:
             earlier, latest = self._lowest[-1 - self.window], min(self.history[-self.window :])
             self.converged |= bool(earlier - latest <= self.tol * abs(earlier))
 
-    def nothing_left(self, objective: Callable[[], float], state: Any) -> None:
+    def nothing_left(self, objective: Callable[[Any], float], state: Any) -> None:
         """Nothing lowers the objective any more: training has converged, with at least one epoch in its history."""
         if not self.history:
-            self(objective(), state)
+            self(objective(state.parameters), state)
         self.converged = True
 
     def _show(self, objective: float, change: float) -> None:

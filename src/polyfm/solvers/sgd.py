@@ -94,6 +94,7 @@ class SGD(Solver):
             self.objective(problem, state)
         assert state.best is not None
         order = tiled_permutation(n, [state.seed, state.epoch])
+        state.last = np.inf  # until the pass is done: who interrupts it gets the best point
         while True:
             self._pass(problem, state, order, state.counts, n)
             state.last = problem.objective(state.parameters)

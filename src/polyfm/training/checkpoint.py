@@ -1,5 +1,7 @@
 """Checkpoints: all that training needs to go on as if it had never stopped, in a file that is whole or not there."""
 
+import shutil
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,11 +10,12 @@ import numpy as np
 
 from polyfm.core.parameters import Parameters
 from polyfm.files import container
-from polyfm.files.atomic import ModelFileError
-from polyfm.loops.jit import hash_of_sources
+from polyfm.files.atomic import ModelFileError, check_writable
+from polyfm.loops.cache import hash_of_sources
 from polyfm.solvers import Monitor, Result, Resume, Solver
 
 CODE = ("value", "derivative")  # of a loss
+COPIES = 3  # of the parameters, in size: themselves, what a solver goes on from, those best on held-out rows
 FORMAT = container.Format("polyfm-checkpoint", 2, "checkpoint", "Delete it to start anew, or name another file.")
 
 
@@ -49,17 +52,34 @@ class Checkpoint:
         self.solver: Solver | None = None
         self.finished: list[Outcome] = []
         self.hooks: list[Any] = []
+        self.failed = False  # to write one, and said so
 
-    def begin_target(self, solver: Solver, finished: list[Outcome], hooks: list[Any]) -> None:
+    def begin_target(self, solver: Solver, finished: list[Outcome], hooks: list[Any], start: Parameters) -> None:
         self.solver, self.finished = solver, list(finished)
         self.hooks = [hook for hook in hooks if hasattr(hook, "resume")]
+        self._check_place(sum(array.nbytes for array in start.to_arrays().values()) * (len(finished) + COPIES))
+
+    def _check_place(self, size: int) -> None:
+        """Say before training that a checkpoint could not be written."""
+        check_writable(self.path, ModelFileError)
+        free = shutil.disk_usage(self.path.resolve().parent).free
+        if free < size:
+            raise ValueError(
+                f"{self.path}: a checkpoint takes about {size / 1e6:.3g} MB, and its disk has {free / 1e6:.3g} MB "
+                "left. Make room, or name another file."
+            )
 
     def __call__(self, monitor: Monitor, state: Any) -> bool:
         if len(monitor.history) % self.interval == 0:
             assert self.solver is not None
             hooks = {type(hook).__name__: hook.resume() for hook in self.hooks}
             running = Running(state.parameters, monitor.first, monitor.history, self.solver.resume(state), hooks)
-            write_checkpoint(self.path, self.key, Saved(self.seeds, self.finished, running))
+            try:
+                write_checkpoint(self.path, self.key, Saved(self.seeds, self.finished, running))
+            except (ModelFileError, OSError) as problem:  # a full disk is no reason to lose what is being learned
+                if not self.failed:
+                    warnings.warn(f"No checkpoint was written, and training goes on: {problem}", stacklevel=2)
+                self.failed = True
         return False
 
 

@@ -67,7 +67,7 @@ class Session:
                 stopping = EarlyStopping(problem(held_out, held_out_rows, targets[index]), self.patience)
             hooks = self._hooks(index, len(targets), stopping, running)
             if self.checkpoint:
-                self.checkpoint.begin_target(solver, outcomes, hooks)
+                self.checkpoint.begin_target(solver, outcomes, hooks, parameters)
             result = run_in_place(
                 solver, task, parameters, max_iter=self.max_iter, tol=self.tol, verbose=self.verbose,
                 hooks=(*hooks, *([self.checkpoint] if self.checkpoint else [])), resume=resume,
