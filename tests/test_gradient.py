@@ -58,7 +58,9 @@ def test_result_does_not_depend_on_the_number_of_threads(kernel, method):
             assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize(("kernel", "method"), FORMS)
+@pytest.mark.parametrize(
+    ("kernel", "method"), [FORMS[0], *(pytest.param(*form, marks=pytest.mark.slow) for form in FORMS[1:])]
+)
 def test_single_precision_is_close_and_dense_equals_sparse(kernel, method):
     problem, parameters = random_problem(kernel, method, 3)
     single, rounded = random_problem(kernel, method, 3, dtype=np.float32)

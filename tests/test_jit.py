@@ -105,7 +105,10 @@ def test_everything_that_numba_compiles_lives_in_loops():
             assert "njit" not in text, path
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "another loop's"])
+SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("cut", "empty", "another loop's")]
+
+
+@pytest.mark.parametrize("damage", ["flipped", *SLOW])
 def test_a_damaged_cache_is_compiled_anew(tmp_path, damage):
     home = copied_package(tmp_path)
     hits = VALUE + PRINT + "; print(sum(total_loss.stats.cache_hits.values()))"

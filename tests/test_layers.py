@@ -84,3 +84,16 @@ def test_every_public_name_is_there():
 def test_both_commands_start(command):
     done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == f"polyfm, version {polyfm.__version__}", done.stderr
+
+
+def test_the_page_on_architecture_says_who_checks_the_arguments_of_every_loop():
+    page = PACKAGE.parents[1] / "docs" / "architecture.md"
+    if not page.exists():
+        pytest.skip("the pages are not part of this copy")
+    text = page.read_text()
+    section = text[text.index("## Who checks what a loop is given") : text.index("## How to add a loss")]
+    for path in (PACKAGE / "loops").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            marks = getattr(node, "decorator_list", [])
+            if any("loop" in ast.unparse(mark).split("(")[0].split(".") for mark in marks):
+                assert f"`{node.name}`" in section, node.name

@@ -321,7 +321,7 @@ class Subclass(FactorizationMachineRegressor):
             lambda: untrained(FactorizationMachineClassifier(), classes=np.array(["2020", "2021"], "datetime64[Y]")),
             "classes_ is an array of type datetime64.*numbers or text",
         ),
-        (lambda: untrained(FactorizationMachineRegressor(degree=1001)), "too high"),
+        (lambda: untrained(FactorizationMachineRegressor(degree=27, method="lifted")), "too high"),
     ],
 )
 def test_what_cannot_be_saved_says_why(make, why, tmp_path):

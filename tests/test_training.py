@@ -314,6 +314,7 @@ def test_a_disk_that_fills_up_never_ends_training(small, tmp_path, monkeypatch):
     assert model.n_iter_ == 5
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_an_own_loss_is_resumed_in_another_process(tmp_path):
     """What tells the loss is its code, not where it lies in memory."""
     script = textwrap.dedent("""
