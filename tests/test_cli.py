@@ -82,19 +82,7 @@ def test_svmlight_classification_with_probabilities(files, tmp_path):
 
 def test_stream_is_learned_in_bounded_memory(files, tmp_path):
     model = tmp_path / "m.polyfm"
-    options = [
-        "--solver",
-        "sgd",
-        "--max-iter",
-        "20",
-        "--beta",
-        "0.1",
-        "--random-state",
-        "0",
-        "--model",
-        model,
-        "--json",
-    ]
+    options = ["--solver", "sgd", "--max-iter", "20", "--beta", "0.1", "--random-state", "0"]
     summary = json.loads(polyfm("fit", files / "regression.svm", *options, "--json", "--model", model).stdout)
     assert summary["solver"] == "sgd"
     scores = json.loads(polyfm("evaluate", model, files / "regression.svm", "--json").stdout)

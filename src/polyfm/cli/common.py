@@ -1,49 +1,66 @@
-"""What commands share: errors for people, options for data, and output."""
+"""What commands share: errors for people, and options for data."""
 
 import functools
-import json
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
+from polyfm.cli.ending import quiet_ends
 from polyfm.cli.sources import FORMATS, Source
+from polyfm.cli.terminal import one_line, plain, warnings_as_notes
 from polyfm.datafiles import DataFileError
 from polyfm.modelfile import ModelFileError
 
-console = Console(stderr=True, highlight=False)
 
-
-def plainly(command):
+def plainly(command: Callable) -> Callable:
     """Errors for people: one line and an exit code (2: bad input, 1: a fault of ours), no traceback."""
 
     @functools.wraps(command)
     def wrapped(*args, debug: bool = False, **kwargs):
         try:
-            return command(*args, **kwargs)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            with quiet_ends(), warnings_as_notes():
+                return command(*args, **kwargs)
+        except (click.exceptions.Exit, click.Abort):
             raise
-        except (ModelFileError, DataFileError, ValueError, TypeError, ImportError, OSError) as error:
-            if debug:
-                traceback.print_exc()
-            raise _failure(str(error), 2) from None
         except Exception as error:
             if debug:
-                traceback.print_exc()
-            raise _failure(f"unexpected {type(error).__name__}: {error} (--debug shows where)", 1) from None
+                click.echo("\n".join(map(plain, traceback.format_exc().splitlines())), err=True)
+            kind, message = _described(error)
+            raise kind(one_line(_with_plain_paths(message, kwargs))) from None
 
     return click.option("--debug", is_flag=True, help="Show the traceback of an error.")(wrapped)
 
 
-def _failure(message: str, code: int) -> click.ClickException:
-    kind = type("Failure", (click.ClickException,), {"exit_code": code})
-    return kind(" ".join(message.split()))
+class BadInput(click.ClickException):
+    exit_code = 2
 
 
-def data_options(command):
+class Fault(click.ClickException):
+    exit_code = 1
+
+
+def _described(error: Exception) -> tuple[type[click.ClickException], str]:
+    if isinstance(error, click.ClickException):
+        return BadInput, error.format_message()
+    if isinstance(error, (ModelFileError, DataFileError, ValueError, TypeError, ImportError, OSError)):
+        return BadInput, str(error)
+    if isinstance(error, MemoryError):
+        return Fault, f"This needs more memory than there is. {error}"
+    return Fault, f"unexpected {type(error).__name__}: {error} (--debug shows where)"
+
+
+def _with_plain_paths(message: str, options: dict[str, Any]) -> str:
+    """Line ends within the names of files are part of them, unlike those of the message."""
+    for value in options.values():
+        if isinstance(value, Path):
+            message = message.replace(str(value), plain(value))
+    return message
+
+
+def data_options(command: Callable) -> Callable:
     for option in (
         click.option("--target", help="The column to predict, in a table."),
         click.option(
@@ -59,27 +76,6 @@ def data_options(command):
 
 
 def make_source(data: Path | None, target, format_, text, zero_based) -> Source:
-    return Source(data, format_, target, tuple(text), "auto" if zero_based is None else zero_based)
-
-
-def width(model) -> int | None:
-    return None if hasattr(model, "steps") else int(model.n_features_in_)
-
-
-def show(title: str, summary: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps({name.replace(" ", "_"): value for name, value in summary.items()}, default=str))
-        return
-    table = Table(title=title, show_header=False, title_justify="left")
-    for name, value in summary.items():
-        table.add_row(name, f"{value:.6g}" if isinstance(value, float) else str(value))
-    Console(highlight=False).print(table)
-
-
-def print_table(title: str, frame) -> None:
-    table = Table(title=title, title_justify="left")
-    for name in frame.columns:
-        table.add_column(str(name), justify="right" if frame[name].dtype.kind == "f" else "left")
-    for row in frame.itertuples(index=False):
-        table.add_row(*(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row))
-    Console(highlight=False).print(table)
+    source = Source(data, format_, target, tuple(text), "auto" if zero_based is None else zero_based)
+    source.check_options()
+    return source

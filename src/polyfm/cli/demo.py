@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polyfm import FactorizationMachineRegressor, __version__
+from polyfm.cli.ending import let_go_of_output, whole_process
 
 BETAS = np.logspace(1, 4, 7)
 BARS = "▁▂▃▄▅▆▇█"
@@ -37,7 +38,7 @@ def choose_beta(degree: int, X, y) -> float:
 
 def show(text: str) -> None:
     """Overwrite the current line of a terminal; elsewhere say nothing."""
-    if sys.stdout.isatty():
+    if sys.stdout is not None and sys.stdout.isatty():
         print(f"\r\x1b[2K{text}", end="", flush=True)
 
 
@@ -56,6 +57,15 @@ def strongest(model: FactorizationMachineRegressor, names: list[str], degree: in
 
 
 def main() -> None:
+    try:
+        with whole_process():
+            run()
+    except OSError as error:
+        let_go_of_output()
+        raise SystemExit(f"Error: Standard output cannot be written ({error.strerror}).") from None
+
+
+def run() -> None:
     data = load_diabetes()
     names = [NAMES.get(name, name) for name in data.feature_names]
     X_train, X_test, y_train, y_test = train_test_split(data.data, data.target, test_size=0.25, random_state=0)

@@ -3,10 +3,10 @@
 import inspect
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import click
 
+from polyfm.cli.paths import output_option
 from polyfm.estimators import FactorizationMachineClassifier, FactorizationMachineRegressor, PolynomialNetworkRegressor
 from polyfm.loops.forms import FORMS
 from polyfm.losses import LOSSES
@@ -19,7 +19,7 @@ CHOICES = {
     "init_lambdas": ["ones", "random_signs"],
     "solver": ["auto", *SOLVERS],
 }
-TYPES = {"n_jobs": int, "random_state": int, "checkpoint": click.Path(path_type=Path), "batch_size": str}
+TYPES = {"n_jobs": int, "random_state": int, "batch_size": str}
 ELSEWHERE = {"warm_start", "verbose", "groups"}  # they make no sense for a command that runs once, or are no numbers
 
 
@@ -41,6 +41,8 @@ def estimator_options(command: Callable) -> Callable:
         text = f"{_help(name)} {shown}".strip()
         if isinstance(default, bool):
             command = click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=text)(command)
+        elif name == "checkpoint":
+            command = output_option(flag, name, help=text)(command)
         else:
             kind = click.Choice(CHOICES[name]) if name in CHOICES else TYPES.get(name, type(default))
             command = click.option(flag, name, type=kind, default=None, help=text)(command)
@@ -63,7 +65,7 @@ def given_parameters(options: dict) -> dict:
     if given.get("fit_lower") == "none":
         given["fit_lower"] = None
     if "batch_size" in given and given["batch_size"] != "auto":
-        if not given["batch_size"].isdigit():
+        if not (given["batch_size"].isascii() and given["batch_size"].isdigit()):
             raise click.UsageError(f"--batch-size must be a number of rows or 'auto', got {given['batch_size']!r}.")
         given["batch_size"] = int(given["batch_size"])
     return given

@@ -1,22 +1,28 @@
 """``polyfm predict`` and ``polyfm evaluate``: use a saved model."""
 
+import csv
+import io
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from polyfm.cli.common import console, data_options, make_source, plainly, show, width
+from polyfm.cli.common import data_options, make_source, plainly
+from polyfm.cli.paths import check_csv_name, check_outputs, output_option
+from polyfm.cli.saved import Saved
 from polyfm.cli.scores import metrics
+from polyfm.cli.sources import Source
+from polyfm.cli.terminal import need_output, plain, say, show, write_output
 from polyfm.datafiles import DataFileError
-from polyfm.modelfile import load_model
 
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("data", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="A CSV file; by default they are printed.")
+@output_option("--out", help="A CSV file; by default they are printed.")
 @click.option("--proba", is_flag=True, help="Class probabilities in place of labels.")
 @data_options
 @plainly
@@ -24,33 +30,46 @@ def predict(model, data, out, proba, target, format_, text, zero_based):
     """Predict with a saved MODEL for every row of DATA, in bounded memory."""
     from polyfm.files.atomic import writing
 
-    fitted = load_model(model)
+    check_csv_name(out)
+    check_outputs({"MODEL": model, "DATA": data}, out=out)
     source = make_source(data, target, format_, text, zero_based)
-    if proba and not hasattr(fitted, "predict_proba"):
-        raise click.UsageError("--proba needs a classifier with the logistic loss.")
-
-    def write(file) -> int:
-        rows = 0
-        header = [f"p({label})" for label in fitted.classes_] if proba else ["prediction"]
-        file.write((",".join(header) + "\n").encode())
-        for X, _ in source.chunks(width(fitted), with_target=False):
-            values = fitted.predict_proba(X) if proba else fitted.predict(X)[:, None]
-            file.write("".join(",".join(map(_shown, row)) + "\n" for row in values.tolist()).encode())
-            rows += len(values)
-        return rows
-
     if out is None:
-        write(sys.stdout.buffer)
+        need_output()
+    saved = Saved(model)
+    if proba and not saved.has_probabilities:
+        raise click.UsageError("--proba needs a classifier with the logistic loss.")
+    if out is None:
+        _write(write_output, saved, source, proba, plain if sys.stdout.isatty() else str)
     else:
         with writing(out, DataFileError) as file:
-            rows = write(file)
-        console.print(f"{rows:,} predictions in {out}")
+            rows = _write(file.write, saved, source, proba, str)
+        say(f"{rows:,} predictions in {out}")
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, str) and any(c in value for c in ',"\n'):
-        return '"' + value.replace('"', '""') + '"'
-    return repr(value) if isinstance(value, float) else str(value)
+def _write(write: Callable[[bytes], Any], saved: Saved, source: Source, proba: bool, as_text: Callable) -> int:
+    """Write predictions as CSV, each chunk once it is complete; how many there were."""
+    header = [as_text(f"p({label})") for label in saved.classes] if proba else ["prediction"]  # type: ignore[union-attr]
+    labels = {} if proba or saved.classes is None else {label: as_text(label) for label in saved.classes.tolist()}
+    # Python 3.11 does not quote a carriage return where it must.
+    quoting: Any = csv.QUOTE_NONNUMERIC if "\r" in "".join([*header, *labels.values()]) else csv.QUOTE_MINIMAL
+    n_rows = 0
+    for X, _ in saved.chunks(source, with_target=False):
+        values = saved.model.predict_proba(X) if proba else saved.model.predict(X)
+        if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
+            row = n_rows + int(np.argmin(np.isfinite(values).reshape(len(values), -1).all(axis=1)))
+            raise ValueError(
+                f"{source.path}: the prediction for row {row}, counted from 0, is not a finite number. The features "
+                "are too large for the model."
+            )
+        rows = values.tolist() if proba else [[labels.get(value, value)] for value in values.tolist()]
+        text = io.StringIO(newline="")
+        table = csv.writer(text, lineterminator="\n", quoting=quoting)
+        if n_rows == 0:
+            table.writerow(header)
+        table.writerows(rows)
+        write(text.getvalue().encode("utf-8", "backslashreplace"))
+        n_rows += len(values)
+    return n_rows
 
 
 @click.command()
@@ -61,12 +80,13 @@ def _shown(value: Any) -> str:
 @plainly
 def evaluate(model, data, as_json, target, format_, text, zero_based):
     """Score a saved MODEL on DATA."""
-    fitted = load_model(model)
+    check_outputs({"MODEL": model, "DATA": data})
+    need_output()
     source = make_source(data, target, format_, text, zero_based)
+    saved = Saved(model)
     targets, values = [], []
-    for X, y in source.chunks(width(fitted), with_target=True):
+    for X, y in saved.chunks(source, with_target=True):
         targets.append(y)
-        values.append(fitted.predict_proba(X) if hasattr(fitted, "predict_proba") else fitted.predict(X))
-    y, values_ = np.concatenate(targets), np.concatenate(values)
-    classes = getattr(fitted, "classes_", None)
-    show("Scores", {"rows": len(y), **metrics(classes is not None, y, values_, classes)}, as_json)
+        values.append(saved.model.predict_proba(X) if saved.has_probabilities else saved.model.predict(X))
+    y = np.concatenate(targets)
+    show("Scores", {"rows": len(y), **metrics(y, np.concatenate(values), saved.classes)}, as_json)

@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import click
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import TaskProgressColumn, TimeElapsedColumn
 
-from polyfm.cli.common import console, plainly
+from polyfm.cli.common import plainly
+from polyfm.cli.ending import INTERRUPTED
+from polyfm.cli.paths import check_folder
+from polyfm.cli.terminal import progress_bar, say
 
 
 @click.command()
@@ -26,9 +29,9 @@ def reproduce(experiment, data_home, out, quick, jobs):
     """
     from polyfm.reproduce import COMMANDS, run
 
+    check_folder("out", out)
     failures = []
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, refresh_per_second=2, disable=not console.is_terminal) as progress:
+    with progress_bar(TaskProgressColumn(), TimeElapsedColumn(), refresh_per_second=2) as progress:
         for command in COMMANDS if experiment == "all" else (experiment,):
             for each in COMMANDS[command]:
                 task = progress.add_task(each.name, total=None)
@@ -44,9 +47,9 @@ def reproduce(experiment, data_home, out, quick, jobs):
                     failures.append(f"{each.name}: {error}")
                     progress.remove_task(task)
                 except KeyboardInterrupt:
-                    console.print("Interrupted. What was finished is kept: the same command goes on from there.")
-                    raise click.exceptions.Exit(130) from None
+                    say("Interrupted. What was finished is kept: the same command goes on from there.")
+                    raise click.exceptions.Exit(INTERRUPTED) from None
                 else:
-                    console.print(f"{each.name}: {', '.join(str(path) for path in paths)}", soft_wrap=True)
+                    say(f"{each.name}: {', '.join(str(path) for path in paths)}")
     if failures:
         raise FileNotFoundError(" ".join(failures))

@@ -1,6 +1,7 @@
 """Readers of tables: CSV and TSV by pandas, Parquet by pyarrow; whole or in chunks of rows."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -156,7 +157,7 @@ def _text_chunks(
     with _text_problems(path):
         with reading_data(path) as file:  # were there more columns than names, the first would become an index
             first = pandas.read_csv(file, header=None, nrows=2, dtype=str, keep_default_na=False, **options)
-        _check_unique(path, first.iloc[0])
+        _check_unique(path, list(first.iloc[0]))
         with reading_data(path) as file:
             names = list(pandas.read_csv(file, nrows=0, **options).columns)
         _check_columns(path, names, [*(columns or ()), *(name for name in types)])
@@ -203,11 +204,11 @@ def _first_undecodable(path: Path) -> str:
     return ":"
 
 
-def _check_unique(path: Path, names) -> None:
+def _check_unique(path: Path, names: list[str]) -> None:
     """Of columns that share a name, pandas would rename all but the first."""
-    twice = names[names.duplicated() & (names != "")]
-    if len(twice):
-        raise DataFileError(f"{path}: has several columns named {shown(twice.iloc[0])}. Rename them.")
+    twice = [name for name, count in Counter(names).items() if count > 1 and name]
+    if twice:
+        raise DataFileError(f"{path}: has several columns named {shown(twice[0])}. Rename them.")
 
 
 def _check_columns(path: Path, names: list[str], wanted: list[str]) -> None:
@@ -230,6 +231,7 @@ def _parquet_batches(path: Path, columns, chunk_rows: int) -> Iterator[Any]:
     with reading(path, DataFileError, regular=True) as file:
         try:
             table = parquet.ParquetFile(file, page_checksum_verification=True)
+            _check_unique(path, table.schema_arrow.names)
             _check_columns(path, table.schema_arrow.names, list(columns or ()))
             n_rows = 0
             for batch in table.iter_batches(batch_size=chunk_rows, columns=None if columns is None else list(columns)):
