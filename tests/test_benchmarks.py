@@ -588,7 +588,7 @@ def test_what_scripts_share_trains_on_made_up_rows(monkeypatch, classes):
     assert foundation.epochs(X, y, k=2)() > 0
     for name, rows in (("cd", "sorted"), ("sgd", "shuffled")):
         times, history = solvers.trace(solvers.problem(X, y, k=2, rows=rows), name, 0.01)
-        assert len(times) == len(history) > 1
+        assert len(times) == len(history) >= 1
     monkeypatch.setattr(adam, "EPOCHS", 2)
     task = solvers.problem(X, y, k=2, rows="shuffled")
     assert adam.objective_after(task, 0.3, adam=False) < task.objective(adam.initial_parameters(task, 0, 0.1))

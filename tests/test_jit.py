@@ -22,6 +22,7 @@ PRINT = "print(total_loss(Response(Squared(), None, None, None), np.array([2.0])
 
 def run_in(directory, code, **environment):
     environment = {**os.environ, "PYTHONPATH": str(directory), "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    environment.pop("NUMBA_CACHE_DIR", None)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -136,6 +137,7 @@ def test_processes_that_start_together_on_a_fresh_cache_do_not_mix_it_up(tmp_pat
         "print(total_loss(Response(loss, y, None, None), np.zeros(1)), sum(total_loss.stats.cache_hits.values()))"
     )
     environment = {**os.environ, "PYTHONPATH": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("NUMBA_CACHE_DIR", None)
     for hits in ("0", "1"):
         running = [
             subprocess.Popen([sys.executable, "-c", code, name], env=environment, stdout=subprocess.PIPE, text=True)

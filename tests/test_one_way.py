@@ -15,7 +15,7 @@ from polyfm import (
     FactorizationMachineRegressorCV,
 )
 from polyfm.cli.main import cli
-from polyfm.solvers import SOLVERS
+from polyfm.solvers import SGD, SOLVERS
 from polyfm.solvers.coordinate_descent import CoordinateDescent
 from polyfm.training.checkpoint import Checkpoint
 from polyfm.training.hooks import watching
@@ -183,3 +183,27 @@ def test_validation_losses_are_those_of_all_classes(data):
     binary = clone(model).fit(X, y > 0).validation_losses_
     assert several.shape == binary.shape
     assert several[0] > 1.5 * binary[0]  # a sum over three problems, as `history_` is
+
+
+def test_a_batch_that_is_interrupted_leaves_the_model_of_the_last_whole_one(data, monkeypatch):
+    X, y = data
+    codes = np.digitize(y, [-0.5, 0.5])
+    model = FactorizationMachineClassifier(solver="sgd", **FIXED).partial_fit(X, codes, classes=[0, 1, 2])
+    before, stream, calls = model.predict_proba(X), SGD.stream, []
+
+    def interrupt(self, problem, state):
+        stream(self, problem, state)
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(SGD, "stream", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(X, codes)
+    assert_array_equal(model.predict_proba(X), before)
+    monkeypatch.setattr(SGD, "stream", stream)
+    assert model.partial_fit(X, codes).n_iter_ == 1
+
+
+def test_a_batch_is_never_larger_than_the_data(data):
+    FactorizationMachineRegressor(solver="sgd", batch_size=10**15, max_iter=1, **FIXED).fit(*data)

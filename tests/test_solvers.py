@@ -166,6 +166,8 @@ def test_partial_fit_says_what_it_needs(small):
     classifier = FactorizationMachineClassifier(solver="sgd")
     with pytest.raises(ValueError, match="needs classes="):
         classifier.partial_fit(X, y > 0)
+    with pytest.raises(ValueError, match=r"classes= must name at least two classes, got \[True\]"):
+        classifier.partial_fit(X, y > 0, classes=[True])
     classifier.partial_fit(X, y > 0, classes=[False, True])
     with pytest.raises(ValueError, match="label '7', which is not among the classes"):
         classifier.partial_fit(X, np.full(len(y), 7))

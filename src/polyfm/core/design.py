@@ -131,5 +131,8 @@ class Design:
     def _compressed(self, X) -> Compressed:
         data = None if self._is_binary else frozen(X.data, self.dtype)
         indices = X.indices.view(np.uint32) if X.indices.dtype == np.int32 else X.indices
+        # Loops are compiled for one type of offsets more where there are so many non-zeros, and not before.
         indptr = X.indptr.view(np.uint32 if X.indptr.dtype == np.int32 else np.uint64)
+        if indptr.dtype == np.uint64 and X.nnz < 2**32:
+            indptr = indptr.astype(np.uint32)
         return Compressed(frozen(indptr, indptr.dtype), frozen(indices, np.uint32), data)

@@ -244,8 +244,12 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             ]
         else:
             seen = {name: getattr(self, name, 0) for name in seen}
-        for solver, problem, state in zip(solvers, problems, states, strict=True):
-            solver.stream(problem, state)
+        try:
+            for solver, problem, state in zip(solvers, problems, states, strict=True):
+                solver.stream(problem, state)
+        except BaseException:  # some targets have seen the batch, others not: the next one goes on from the model
+            self._stream = None
+            raise
         self._forget_training()
         self._stream, self.solver_ = states, self.solver
         parameters = [state.parameters.copy() for state in states]  # the next batch changes them

@@ -15,7 +15,7 @@ from sklearn.model_selection import check_cv
 
 from polyfm.estimators._sklearn import Interval
 from polyfm.estimators.base import OF_TRAINING
-from polyfm.estimators.validation import by_feature, check_features, threads_of
+from polyfm.estimators.validation import by_feature, check_features, check_size, threads_of
 from polyfm.training.checkpoint import Outcome
 from polyfm.training.hooks import Progress, current_watch
 from polyfm.training.path import InterruptedPathError, fit_path, reference_beta
@@ -100,6 +100,7 @@ class PathSearch:
                 plain.classes_ = self.classes_
             plain.n_features_in_ = X.shape[1]
             plain._validate_options()
+            check_size(plain._model(), X, len(targets))
         paths = [self._path(plain, X, targets, sample_weight) for plain in plains]
         tasks = [
             Task(c, plain, betas, f, *fold)

@@ -168,7 +168,10 @@ class Classifier(ClassifierMixin, PolynomialModel):
         if first:
             if classes is None:
                 raise ValueError("The first call of partial_fit needs classes=, the labels of all classes.")
-            self.classes_ = np.unique(classes)
+            known = np.unique(classes)
+            if len(known) < 2:
+                raise ValueError(f"classes= must name at least two classes, got {known.tolist()}.")
+            self.classes_ = known
         codes = np.searchsorted(self.classes_, y)
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):

@@ -143,7 +143,7 @@ class SGD(Solver):
     def _batch(self, problem: Problem) -> int:
         """Rows a step. Large batches run faster, but rows that share features then share a step as well."""
         if self.batch_size != "auto":
-            return int(self.batch_size)
+            return min(int(self.batch_size), max(problem.design.shape[0], 1))
         n, d = problem.design.shape
         per_row = max(problem.design.nnz / max(n, 1), 1.0)
         return int(np.clip(d / per_row / 4, 1, 64))
