@@ -14,6 +14,7 @@ from sklearn.base import clone
 from polyfm import (
     FactorizationMachineClassifier,
     FactorizationMachineRegressor,
+    FactorizationMachineRegressorCV,
     PolynomialNetworkClassifier,
     PolynomialNetworkRegressor,
     explain,
@@ -355,3 +356,61 @@ def test_no_more_threads_than_processors(small):
     X, y = small
     model = FactorizationMachineRegressor(n_jobs=10**6, random_state=0).fit(X, y)
     assert np.all(np.isfinite(model.predict(X)))
+
+
+# -- what an attack found
+
+
+def test_a_search_on_threads_leaves_the_filters_of_warnings_alone(rng):
+    X, y = rng.standard_normal((200, 4)), rng.standard_normal(200)
+    before = list(warnings.filters)
+    for _ in range(3):
+        FactorizationMachineRegressorCV(solver="lbfgs", n_betas=3, cv=4, n_jobs=2, max_iter=10).fit(X, y)
+    assert list(warnings.filters) == before
+
+
+def test_keys_of_warm_starts_do_not_depend_on_what_scipy_remembers(rng):
+    X, y = sp.csr_matrix(rng.standard_normal((50, 6))), rng.standard_normal(50)
+    options = {"solver": "sgd", "tol": 0, "random_state": 0}
+    whole = FactorizationMachineRegressor(max_iter=6, **options).fit(X.copy(), y)
+    parts = FactorizationMachineRegressor(max_iter=3, warm_start=True, **options).fit(X, y)
+    assert X.has_canonical_format  # asking makes scipy remember the answer
+    assert_array_equal(parts.fit(X, y).components_, whole.components_)
+
+
+def test_gauss_newton_gives_the_same_bits_on_any_number_of_threads(rng):
+    X = rng.standard_normal((60, 40))
+    one, two = (
+        FactorizationMachineClassifier(solver="newton", max_iter=3, random_state=0, n_jobs=n).fit(X, X[:, 0] > 0)
+        for n in (1, 2)
+    )
+    assert_array_equal(one.components_, two.components_)
+
+
+@pytest.mark.parametrize(
+    ("make", "weight", "message"),
+    [
+        (lambda: FactorizationMachineRegressorCV(cv=2, betas=[1.0]), np.eye(12)[0], "the rows that fold 1 trains on"),
+        (lambda: FactorizationMachineRegressor(early_stopping=True, random_state=0), np.eye(12)[0], "to hold out"),
+        (
+            lambda: FactorizationMachineRegressor(),
+            np.full(12, 1e200),
+            "sample_weight has a value of magnitude 1e\\+200",
+        ),
+        (lambda: FactorizationMachineRegressor(beta=1e300), None, "beta is 1e\\+300, too large"),
+        (lambda: FactorizationMachineRegressor(beta=10**400), None, "beta must be finite, got 1000"),
+        (lambda: FactorizationMachineRegressor(tol=10**400), None, "tol must be finite, got 1000"),
+        (lambda: FactorizationMachineRegressorCV(cv=12, betas=[1.0]), None, "No beta has a score on every fold"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+def test_weights_and_penalties_out_of_range_are_named(rng, make, weight, message):
+    X, y = rng.standard_normal((12, 3)), rng.standard_normal(12)
+    with pytest.raises(ValueError, match=message):
+        make().fit(X, y, sample_weight=weight)
+
+
+def test_the_smallest_weights_are_weights(rng):
+    X, y = rng.standard_normal((12, 3)), rng.standard_normal(12)
+    for kind, target in ((FactorizationMachineRegressor, y), (FactorizationMachineClassifier, y > 0)):
+        assert kind(random_state=0).fit(X, target, sample_weight=np.full(12, 1e-300)).objective_ > 0

@@ -351,3 +351,58 @@ def test_a_checkpoint_of_an_own_loss_is_resumed_in_another_process(tmp_path):
     resumed, whole = start(path, "").stdout, start("", "").stdout
     assert resumed == whole != ""
     assert not os.path.exists(path)
+
+
+@pytest.mark.parametrize("solver", ["cd", "block", "newton", "lbfgs", "sgd"])
+def test_a_checkpoint_with_right_sums_and_wrong_arrays_is_refused(small, tmp_path, monkeypatch, solver):
+    X, y = small
+    path = tmp_path / "run"
+    model = FactorizationMachineRegressor(
+        checkpoint=path, checkpoint_interval=1, max_iter=5, solver=solver, early_stopping=True, **FIXED
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.unlink", lambda *args, **kw: None)  # as if it had been killed at the end
+        model.fit(X, y)
+    header, arrays = container.read(path, FORMAT)
+    bad = {"polyfm_version", "format", "format_version", "arrays"}
+    header = {name: value for name, value in header.items() if name not in bad}
+    for name, array in arrays.items():
+        if name.endswith("history") or array.size < 2:
+            continue
+        for wrong in (array.ravel()[:1], np.full(array.shape, np.nan)):
+            container.write(path, header, {**arrays, name: wrong}, FORMAT)
+            with pytest.raises(ValueError, match="checkpoint"):
+                clone(model).set_params(max_iter=9).fit(X, y)
+    container.write(path, header, arrays, FORMAT)
+    whole = clone(model).set_params(max_iter=9, checkpoint=None).fit(X, y)
+    assert_array_equal(clone(model).set_params(max_iter=9).fit(X, y).components_, whole.components_)
+
+
+def test_ctrl_c_is_answered_between_two_epochs_and_the_second_at_once(small, monkeypatch):
+    from polyfm.solvers import interrupts
+    from polyfm.solvers.coordinate_descent import CoordinateDescent
+
+    X, y = small
+    update, calls = CoordinateDescent.update, []
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def pressed(self, problem, state):
+        calls.append(1)
+        if len(calls) >= 3:
+            signal.raise_signal(signal.SIGINT)
+        return update(self, problem, state)
+
+    try:
+        monkeypatch.setattr(CoordinateDescent, "update", pressed)
+        with pytest.warns(UserWarning, match="interrupted after 3 epoch"):
+            model = FactorizationMachineRegressor(max_iter=50, solver="cd", **FIXED).fit(X, y)
+        assert model.n_iter_ == 3
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert not interrupts.interrupted()
+        with interrupts.deferred_interrupts():
+            signal.raise_signal(signal.SIGINT)
+            assert interrupts.interrupted()
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, previous)

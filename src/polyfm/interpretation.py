@@ -220,6 +220,8 @@ def _nonzeros(estimator, x) -> tuple[np.ndarray, np.ndarray]:
     if hasattr(x, "columns"):
         validate_data(estimator, x, reset=False, skip_check_array=True)  # names and their order
     x = checked_sparse(x, "x")
+    if np.iscomplexobj(x.data if sp.issparse(x) else x):
+        raise ValueError("x holds complex numbers; features are real ones.")
     if sp.issparse(x):
         x = x.toarray()
     row = np.asarray(x, dtype=np.float64)

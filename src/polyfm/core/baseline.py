@@ -21,7 +21,7 @@ def best_constant(problem: Problem) -> float:
         return 0.0
     step = -at_zero / curvature  # exact for the squared loss, too short for the others
     for _ in range(200):
-        if slope(step) * at_zero <= 0:
+        if slope(step) == 0 or (slope(step) > 0) != (at_zero > 0):  # a product of the two could underflow
             return float(brentq(slope, 0.0, step, xtol=1e-14 * abs(step), rtol=1e-14))
         step *= 2
     return float(step)

@@ -33,14 +33,19 @@ class Fitted:
             ]
         n = design.shape[0]
         out = np.empty((len(self.targets), n), dtype=design.dtype)
-        n_parts = n_threads if n >= ROWS_WORTH_A_THREAD else 1
-        bounds = [n * part // n_parts for part in range(n_parts + 1)]
-        with Team(n_parts) as team:
-            for f, p, layouts in zip(out, self.targets, self._layouts[design.dtype], strict=True):
-                f[:] = p.intercept[0]
-                coef = p.coef if self.model.fit_linear else None
-                for bases in layouts:
-                    parts = [(f[lo:hi], lo) for lo, hi in itertools.pairwise(bounds)]
-                    team.run(partial(add_expansion, design, bases, coef), parts)
-                    coef = None
+        if n_threads == 1 or n < ROWS_WORTH_A_THREAD:  # a single row is predicted in some microseconds
+            self._predict(design, out, 0)
+            return out
+        bounds = [n * part // n_threads for part in range(n_threads + 1)]
+        with Team(n_threads) as team:
+            team.run(partial(self._predict, design), [(out[:, lo:hi], lo) for lo, hi in itertools.pairwise(bounds)])
         return out
+
+    def _predict(self, design: Design, out: np.ndarray, first: int) -> None:
+        """The rows from `first` on, as many as `out` (targets, rows) has room for."""
+        for f, p, layouts in zip(out, self.targets, self._layouts[design.dtype], strict=True):
+            f[:] = p.intercept[0]
+            coef = p.coef if self.model.fit_linear else None
+            for bases in layouts:
+                add_expansion(design, bases, coef, f, first)
+                coef = None

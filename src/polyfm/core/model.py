@@ -56,6 +56,15 @@ class Model:
     def is_lifted(self) -> bool:
         return self.groups[0].form.lifted
 
+    def empty(self, n_features: int) -> Parameters:
+        """Parameters of the right shapes, whatever they hold; they take no memory."""
+        return Parameters(
+            tuple(np.broadcast_to(0.0, group.shape(n_features)) for group in self.groups),
+            tuple(np.broadcast_to(0.0, group.n_bases) for group in self.groups),
+            np.broadcast_to(0.0, n_features),
+            np.broadcast_to(0.0, 1),
+        )
+
     def each(self, parameters: Parameters) -> Iterator[tuple[Group, np.ndarray, np.ndarray]]:
         """(group, factors, lambdas) for every group of bases."""
         return zip(self.groups, parameters.factors, parameters.lambdas, strict=True)

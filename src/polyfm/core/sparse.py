@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from polyfm.loops import arrange
 
-INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
+INDEX_TYPES = {np.dtype(np.int32).str, np.dtype(np.int64).str}
 REMEDY = "Build it anew, for instance from its coordinates with scipy.sparse.coo_array."
 
 
@@ -35,9 +35,8 @@ def checked_sparse(X: Any, name: str = "X") -> Any:
 def _is_sound(X: Any) -> bool:
     """Whether the structure is one that loops can follow; not, too, where it is of a type that they do not know."""
     indptr, indices, data = X.indptr, X.indices, X.data
-    if indptr.dtype not in INDEX_TYPES or indices.dtype not in INDEX_TYPES or not data.dtype.isnative:
-        return False
-    if indptr.ndim != 1 or indices.ndim != 1 or not (indptr.flags.c_contiguous and indices.flags.c_contiguous):
+    known = indptr.dtype.str in INDEX_TYPES and indices.dtype.str in INDEX_TYPES and data.dtype.isnative
+    if not known or indptr.ndim != 1 or indices.ndim != 1:
         return False
     n, width = X.shape if X.format == "csr" else X.shape[::-1]
     return bool(arrange.is_sound(indptr, indices, data.shape[0], n, width))

@@ -24,10 +24,21 @@ from polyfm.core.parameters import Parameters
 from polyfm.core.sparse import checked_sparse
 from polyfm.estimators._sklearn import CallbackSupportMixin, Interval, StrOptions, check_sample_weight
 from polyfm.estimators.callbacks import CallbackTask
-from polyfm.estimators.validation import as_ridge, check_features, check_lambdas, check_size, threads_of
+from polyfm.estimators.validation import (
+    LARGEST,
+    as_ridge,
+    check_features,
+    check_finite,
+    check_lambdas,
+    check_penalties,
+    check_range,
+    check_size,
+    check_some_weight,
+    threads_of,
+)
 from polyfm.losses import as_loss
-from polyfm.solvers import Result, check_solver, names_of, solver_class
-from polyfm.training.checkpoint import Checkpoint, Outcome, identity_of, package_stamp, read_checkpoint
+from polyfm.solvers import Result, check_solver, interrupts, names_of, solver_class
+from polyfm.training.checkpoint import Checkpoint, Outcome, check_saved, identity_of, package_stamp, read_checkpoint
 from polyfm.training.hooks import current_watch
 from polyfm.training.recipe import Recipe
 from polyfm.training.session import Session, Start
@@ -83,10 +94,8 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
                 raise ValueError("fit_lambdas=True needs method='direct': a lifted model has no lambdas to fit.")
             if not isinstance(self.init_lambdas, str) or self.init_lambdas != "ones":
                 raise ValueError("init_lambdas needs method='direct': a lifted model has no lambdas.")
-        for name in ("alpha", "beta", "init_scale"):
-            value = getattr(self, name, 0.0)
-            if isinstance(value, Real) and not np.isfinite(float(value)):
-                raise ValueError(f"{name} must be finite, got {value}.")
+        for name in ("alpha", "beta", "init_scale", "tol"):
+            check_finite(name, getattr(self, name, 0.0))
 
     def _model(self) -> Model:
         return build_model(
@@ -118,9 +127,10 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
     def _checked_weights(self, X, sample_weight):
         if sample_weight is None:
             return None
-        sample_weight = check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
-        if not np.any(sample_weight):
-            raise ValueError("All sample weights are zero: there is nothing to fit.")
+        sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        check_range("sample_weight", sample_weight, LARGEST[X.dtype.name], "Divide all weights by the largest.")
+        sample_weight = sample_weight.astype(X.dtype, copy=False)
+        check_some_weight(sample_weight, "all rows")
         return sample_weight
 
     # -- fitting ------------------------------------------------------------------------------------------------------
@@ -131,12 +141,18 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         sample_weight = self._checked_weights(X, sample_weight)
         check_features(X)
         check_size(recipe.model, X, len(targets))
+        check_penalties(recipe.alpha, recipe.beta, X.dtype)
         callbacks = CallbackTask(self, X, y, len(targets), recipe.model)
         key = self._key(X, targets, sample_weight) if self.warm_start or self.checkpoint else ""
         path = Path(self.checkpoint) if self.checkpoint else None
         saved = read_checkpoint(path, key) if path else None
+        if saved is not None:
+            check_saved(saved, recipe.model, X, len(targets))
         seeds = self._seeds(len(targets)) if saved is None else saved.seeds
         train, held_out = self._split(X, y, int(seeds[0]))
+        if held_out is not None and sample_weight is not None:
+            for part, of in (("train on", train), ("hold out for early stopping", held_out)):
+                check_some_weight(sample_weight[of], f"the rows to {part}")
         # Even a slice of everything would copy a sparse X.
         design = recipe.design(X if held_out is None else X[train], int(seeds[0]))
         session = Session(
@@ -165,7 +181,9 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         options["loss"] = identity_of(as_loss(self.loss))
         if not isinstance(self.random_state, Integral):
             options["random_state"] = "drawn"  # the seeds that were drawn are in the checkpoint
-        return joblib.hash([X, targets, sample_weight, sorted(options.items()), package_stamp()])
+        # The arrays of a sparse matrix, without the flags that scipy remembers once somebody has asked for them.
+        data = [X.format, X.shape, X.data, X.indices, X.indptr] if sp.issparse(X) else X
+        return joblib.hash([data, targets, sample_weight, sorted(options.items()), package_stamp()])
 
     def _split(self, X, y, seed: int) -> tuple[Any, Any]:
         """Rows to train on and, with early stopping, rows to hold out."""
@@ -199,7 +217,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         return {name: value for name, value in super().__getstate__().items() if name != "_resume"}
 
     def _warn(self, results: list[Result]) -> None:
-        if results[-1].interrupted:
+        if results[-1].interrupted or interrupts.interrupted():
             warnings.warn(
                 f"Training was interrupted after {results[-1].n_iter} epoch(s); the model learned so far was kept.",
                 UserWarning,
@@ -227,6 +245,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         sample_weight = self._checked_weights(X, sample_weight)
         check_features(X)
         check_size(recipe.model, X, len(targets))
+        check_penalties(recipe.alpha, recipe.beta, X.dtype)
         design = Design(X)
         seeds = self._seeds(len(targets))
         solvers: list[Any] = [recipe.make_solver(self.solver, int(seed)) for seed in seeds]

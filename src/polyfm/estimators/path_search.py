@@ -15,7 +15,8 @@ from sklearn.model_selection import check_cv
 
 from polyfm.estimators._sklearn import Interval
 from polyfm.estimators.base import OF_TRAINING
-from polyfm.estimators.validation import by_feature, check_features, check_size, threads_of
+from polyfm.estimators.validation import by_feature, check_features, check_size, check_some_weight, threads_of
+from polyfm.solvers import interrupts
 from polyfm.training.checkpoint import Outcome
 from polyfm.training.hooks import Progress, current_watch
 from polyfm.training.path import InterruptedPathError, fit_path, reference_beta
@@ -86,6 +87,9 @@ class PathSearch:
         sample_weight = self._checked_weights(X, sample_weight)
         check_features(X)
         folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y))
+        if sample_weight is not None:
+            for fold, (train, _) in enumerate(folds):
+                check_some_weight(sample_weight[train], f"the rows that fold {fold + 1} trains on")
         combinations = list(
             product(
                 [self.degree] if self.degrees is None else self.degrees,
@@ -108,13 +112,19 @@ class PathSearch:
             for f, fold in enumerate(folds)
         ]
         search = _Search(X, y, targets, sample_weight, check_scoring(plains[0], self.scoring), tasks, self.verbose)
-        interrupted = search.run(threads_of(self.n_jobs))
+        interrupted = search.run(threads_of(self.n_jobs)) or interrupts.interrupted()
 
         scores = search.scores(len(plains), len(folds), paths)
         if interrupted and search.best is not None:
             best, i, chosen = search.best.combination, search.best.beta, search.best.estimator
         else:
             means = np.array([s.mean(axis=1) for s in scores])
+            if np.isnan(means).all():
+                raise ValueError(
+                    "No beta has a score on every fold: a fold is too small for the score (R2 needs two rows). Use "
+                    "fewer folds (cv), or another scoring."
+                )
+            means = np.where(np.isnan(means), -np.inf, means)
             best, i = (int(at) for at in np.unravel_index(int(np.argmax(means)), means.shape))
             chosen = clone(plains[best]).set_params(
                 beta=float(paths[best][i]), n_jobs=self.n_jobs, verbose=self.verbose
@@ -201,6 +211,8 @@ class _Search:
             try:
                 while waiting:  # with a pause now and then: some systems deliver Ctrl-C only between two waits
                     done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+                    if interrupts.interrupted():
+                        raise KeyboardInterrupt
                     for future in done:
                         future.result()
                         yield

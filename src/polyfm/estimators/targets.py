@@ -11,6 +11,7 @@ from polyfm.estimators._sklearn import HasMethods, StrOptions, fit_context, with
 from polyfm.estimators.base import PolynomialModel, streams
 from polyfm.estimators.validation import LARGEST, check_range
 from polyfm.losses import as_loss, losses_for, states
+from polyfm.solvers.interrupts import deferred_interrupts
 
 
 def _one_vs_rest(codes: np.ndarray, n_classes: int, dtype) -> list[np.ndarray]:
@@ -46,7 +47,8 @@ class Regressor(RegressorMixin, PolynomialModel):
         )
         y = np.asarray(y, dtype=np.float64)
         check_range("y", y, LARGEST[X.dtype.name], "Scale the targets, for instance to unit variance.")
-        self._fit_targets(X, y, [y.astype(X.dtype, copy=False)], sample_weight)
+        with deferred_interrupts():
+            self._fit_targets(X, y, [y.astype(X.dtype, copy=False)], sample_weight)
         return self
 
     @available_if(streams)
@@ -134,7 +136,8 @@ class Classifier(ClassifierMixin, PolynomialModel):
                 f"{type(self).__name__} needs samples of at least 2 classes; the data has one class: "
                 f"{str(self.classes_[0])!r}."
             )
-        self._fit_targets(X, y, _one_vs_rest(codes, n_classes, X.dtype), sample_weight)
+        with deferred_interrupts():
+            self._fit_targets(X, y, _one_vs_rest(codes, n_classes, X.dtype), sample_weight)
         return self
 
     @available_if(streams)

@@ -69,6 +69,31 @@ def memory() -> float | None:
         return there
 
 
+def check_finite(name: str, value) -> None:
+    """Refuse numbers that no float can hold, of whatever type they are."""
+    try:
+        finite = not isinstance(value, Real) or math.isfinite(value)
+    except OverflowError:  # an integer of hundreds of digits
+        finite = False
+    if not finite:
+        raise ValueError(f"{name} must be finite, got {str(value)[:20]}{'...' if len(str(value)) > 20 else ''}.")
+
+
+def check_penalties(alpha: float | Ridge, beta: float | Ridge, dtype) -> None:
+    for name, penalty in (("alpha", alpha), ("beta", beta)):
+        strength = penalty.strength if isinstance(penalty, Ridge) else np.array([penalty])
+        if strength.max() > LARGEST[dtype.name]:
+            raise ValueError(
+                f"{name} is {strength.max():.3g}, too large for squares in {dtype}: at most {LARGEST[dtype.name]:.0e}. "
+                f"To leave features out, drop their columns."
+            )
+
+
+def check_some_weight(sample_weight: np.ndarray, of: str) -> None:
+    if not np.any(sample_weight):
+        raise ValueError(f"Of {of}, all sample weights are zero: there is nothing to learn from. Drop such rows first.")
+
+
 def check_lambdas(init_lambdas, model: Model) -> Any:
     """`init_lambdas` as a word or as a checked array over all bases."""
     if isinstance(init_lambdas, str):
@@ -94,8 +119,7 @@ def as_ridge(name: str, penalty, groups, feature_names, n_features: int, n_dummi
 def by_feature(name: str, penalty, groups, feature_names, n_features: int, n_dummies: int = 0) -> float | np.ndarray:
     """`alpha` or `beta`: a number, or one for each feature, from an array or from a dict by field or feature."""
     if isinstance(penalty, Real):
-        if not np.isfinite(float(penalty)):
-            raise ValueError(f"{name} must be finite, got {penalty}.")
+        check_finite(name, penalty)
         return float(penalty)
     if isinstance(penalty, dict):
         strengths = _by_name(name, penalty, groups, feature_names, n_features)

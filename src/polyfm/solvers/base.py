@@ -12,6 +12,7 @@ import numpy as np
 from polyfm.core.design import RowOrder
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
+from polyfm.solvers import interrupts
 from polyfm.solvers.monitor import Monitor
 
 Hook: TypeAlias = Callable[[Monitor, Any], bool]  # called after each epoch with the state; True asks to stop
@@ -65,6 +66,10 @@ class Solver:
         """One epoch: the objective after it, or None where nothing lowers it any more."""
         raise NotImplementedError
 
+    def descend(self, problem: Problem, state: Any) -> None:
+        """One epoch, without the objective; asked of solvers that keep predictions, as is `refresh`."""
+        raise NotImplementedError
+
     def refresh(self, problem: Problem, state: Any) -> float:
         """Compute anew what the state keeps beside the parameters; the objective at them."""
         raise NotImplementedError
@@ -72,6 +77,21 @@ class Solver:
     def resume(self, state: Any) -> Resume:
         """What, beside the parameters, `init_state` needs to go on exactly."""
         return {}
+
+    def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
+        """The shapes of what `resume` gives; None stands for any length."""
+        return {}
+
+    def check_resume(self, problem: Problem, parameters: Parameters, resume: Resume) -> None:
+        """Refuse arrays that are not what `resume` can have given: loops would follow them all the same."""
+        shapes = self.resume_shapes(problem, parameters)
+        for name, array in resume.items():
+            shape = shapes.get(name)
+            fits = shape is not None and len(shape) == array.ndim
+            if not fits or any(n not in (None, m) for n, m in zip(shape or (), array.shape, strict=True)):
+                raise ValueError(f"the checkpoint's {name!r} has shape {array.shape}, where {shape} was expected.")
+            if array.dtype.kind not in "biuf" or np.isnan(array).any():
+                raise ValueError(f"the checkpoint's {name!r} holds what is no number.")
 
     def finish(self, problem: Problem, state: Any) -> float | None:
         """Called once after the last epoch; the objective, where the parameters have changed once more."""
@@ -90,9 +110,7 @@ class Solver:
         start = state.parameters.copy()
         allowed = before + SLACK[problem.design.dtype.name] * abs(before)
         for _ in range(2):
-            objective = self.update(problem, state)
-            if objective is None:
-                return state, None
+            self.descend(problem, state)
             objective = self.refresh(problem, state)
             if objective <= allowed:
                 return state, objective
@@ -109,6 +127,11 @@ class Solver:
     @classmethod
     def options(cls) -> set[str]:
         return {field.name for field in fields(cls)}  # type: ignore[arg-type]  # subclasses are dataclasses
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether it is Ctrl-C, or what became of it: numba, handing a result over, turns it into a SystemError."""
+    return error is not None and (isinstance(error, KeyboardInterrupt) or _is_interrupt(error.__cause__))
 
 
 def run(solver: Solver, problem: Problem, start: Parameters, **options) -> Result:
@@ -133,6 +156,8 @@ def run_in_place(
 
     A run that goes on where another was stopped takes that one's `resume`, first objective and history.
     """
+    if resume:
+        solver.check_resume(problem, start, resume)
     state = solver.init_state(problem, start, resume)
     if first is None:
         first = solver.objective(problem, state)
@@ -152,7 +177,12 @@ def run_in_place(
                     monitor.nothing_left(problem.objective, state)
                 else:
                     monitor(objective, state)
-    except KeyboardInterrupt:
+                if interrupts.interrupted() and not monitor.converged:
+                    interrupted = True
+                    break
+    except (KeyboardInterrupt, SystemError) as error:
+        if not _is_interrupt(error):
+            raise
         interrupted = True
         if verbose and sys.stdout.isatty():
             print()  # leave the bar

@@ -47,10 +47,19 @@ class BlockDescent(Solver):
     def resume(self, state: State) -> Resume:
         return {"f": state.f.copy(), "epoch": np.array([state.epoch])}
 
+    def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
+        return {"f": (problem.design.shape[0],), "epoch": (1,)}
+
     def objective(self, problem: Problem, state: State) -> float:
         return problem.total_loss(state.f) + problem.penalty.value(state.parameters)
 
     def update(self, problem: Problem, state: State) -> float:
+        self.descend(problem, state)
+        if problem.design.dtype == np.float32:  # what the rounded parameters say
+            return self.refresh(problem, state)
+        return self.objective(problem, state)
+
+    def descend(self, problem: Problem, state: State) -> None:
         parameters, f = state.parameters, state.f
         descend_intercept(problem, parameters, f)
         with Team(self.n_threads) as team:
@@ -59,9 +68,6 @@ class BlockDescent(Solver):
                     descend_lambdas(problem, g, P, lams, f)
                 self._sweep(problem, g, P, lams, state, team)
         state.epoch += 1
-        if problem.design.dtype == np.float32:  # what the rounded parameters say
-            return self.refresh(problem, state)
-        return self.objective(problem, state)
 
     def refresh(self, problem: Problem, state: State) -> float:
         state.f[:] = problem.shifted_predictions(state.parameters)

@@ -56,10 +56,17 @@ class CoordinateDescent(Solver):
     def resume(self, state: State) -> Resume:
         return {"f": state.S[:, 0].copy()}
 
+    def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
+        return {"f": (problem.design.shape[0],)}
+
     def objective(self, problem: Problem, state: State) -> float:
         return problem.total_loss(state.S[:, 0]) + problem.penalty.value(state.parameters)
 
     def update(self, problem: Problem, state: State) -> float:
+        self.descend(problem, state)
+        return self.objective(problem, state)
+
+    def descend(self, problem: Problem, state: State) -> None:
         parameters, f, penalty = state.parameters, state.S[:, 0], problem.penalty
         descend_intercept(problem, parameters, f)
         with Team(self._n_threads(problem)) as team:
@@ -72,7 +79,6 @@ class CoordinateDescent(Solver):
                     descend_lambdas(problem, g, P, lams, f)
                 scaled = lams * np.asarray(group.form.scale, dtype=f.dtype)
                 self._sweep(problem, group.form, penalty.prior(g, lams, f.dtype), state, P, scaled, team)
-        return self.objective(problem, state)
 
     def refresh(self, problem: Problem, state: State) -> float:
         problem.shifted_predictions(state.parameters, state.S[:, 0])

@@ -1,25 +1,24 @@
 """L-BFGS on all smooth parameters at once, for every kernel, method and loss.
 
-Nocedal's two-loop recursion on scipy's line search (strong Wolfe conditions). The memory is part of the state, so that
-a run that was stopped goes on to the same bits.
+Nocedal's two-loop recursion, with a line search of its own. The memory is part of the state, so that a run that was
+stopped goes on to the same bits.
 """
 
-import warnings
 from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import line_search
 
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
 from polyfm.solvers.base import Resume, Solver
 from polyfm.solvers.directions import descend_all_lambdas
 
+NONE = np.empty((0, 0))
 PAIRS = 20  # of steps and changes of the gradient that are remembered
 ROUND = 20  # iterations between two visits to lambda, where it is fitted
-SUFFICIENT_DECREASE, CURVATURE = 1e-4, 0.9  # the Wolfe conditions' constants
-MOST_HALVINGS = 50
+SUFFICIENT_DECREASE, FLATTER = 1e-4, 0.9  # the Wolfe conditions' constants
+MOST_TRIALS = 60
 
 
 @dataclass
@@ -50,9 +49,18 @@ class LBFGS(Solver):
         return state
 
     def resume(self, state: State) -> Resume:
-        size = 0 if state.gradient is None else state.gradient.size
-        steps, changes = (np.array([pair[i] for pair in state.pairs]).reshape(-1, size) for i in (0, 1))
+        steps, changes = (np.array([pair[i] for pair in state.pairs]) if state.pairs else NONE for i in (0, 1))
         return {"steps": steps, "changes": changes, "in_round": np.array([state.in_round])}
+
+    def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
+        return {"steps": (None, None), "changes": (None, None), "in_round": (1,)}
+
+    def check_resume(self, problem: Problem, parameters: Parameters, resume: Resume) -> None:
+        super().check_resume(problem, parameters, resume)
+        steps, changes = resume["steps"].shape, resume["changes"].shape
+        size = problem.model.pack(parameters).size
+        if steps != changes or (steps[0] and steps[1] != size):
+            raise ValueError(f"the checkpoint's steps have shapes {steps} and {changes}, for {size} parameters.")
 
     def update(self, problem: Problem, state: State) -> float | None:
         if self.fit_lambdas and state.in_round % ROUND == 0:
@@ -94,7 +102,7 @@ class LBFGS(Solver):
 
 
 class _Evaluations:
-    """Value and gradient at a vector; the last two are remembered, because a line search asks for them one by one."""
+    """Value and gradient at a vector; the last two are remembered: the end of a line search asks for one of them."""
 
     def __init__(self, problem: Problem, like: Parameters, n_threads: int):
         self.problem, self.like, self.n_threads = problem, like, n_threads
@@ -139,23 +147,22 @@ def _two_loops(pairs, gradient: np.ndarray) -> np.ndarray:
 
 
 def _search(evaluate: _Evaluations, theta, direction, value: float, gradient: np.ndarray) -> float | None:
-    """How far to go along the direction, or None where nothing lowers the objective."""
+    """How far to go along the direction, or None where nothing lowers the objective: the Wolfe conditions (a sufficient
+    decrease, and a slope that is flatter than at the start), by doubling and bisection (Lewis and Overton 2013)."""
     slope = float(gradient @ direction)
     if not slope < 0:
         return None
-    with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
-        warnings.simplefilter("ignore")
-        length = line_search(
-            lambda v: evaluate(v)[0], lambda v: evaluate(v)[1], theta, direction, gradient, value,
-            c1=SUFFICIENT_DECREASE, c2=CURVATURE, maxiter=20,
-        )[0]  # fmt: skip
-    if length and evaluate(theta + length * direction)[0] < value:
-        return length
-    # Where no step was found that also flattens the slope, one that lowers the objective will do.
-    length = 1.0
-    for _ in range(MOST_HALVINGS):
-        reached = evaluate(theta + length * direction)[0]
-        if reached < value + SUFFICIENT_DECREASE * length * slope:
+    low, high, length = 0.0, np.inf, 1.0
+    for _ in range(MOST_TRIALS):
+        reached, there = evaluate(theta + length * direction)
+        if not reached < value + SUFFICIENT_DECREASE * length * slope:
+            high = length
+            # Where the parabola through what is known is lowest, but well within what is left.
+            lowest = -slope * length**2 / (2 * (reached - value - slope * length)) if np.isfinite(reached) else 0.0
+            length = float(np.clip(lowest, low + 0.1 * (high - low), low + 0.5 * (high - low)))
+        elif there @ direction < FLATTER * slope:
+            low = length
+            length = 2 * low if high == np.inf else 0.5 * (low + high)
+        else:
             return length
-        length /= 2
-    return None
+    return low or None  # a sufficient decrease will do

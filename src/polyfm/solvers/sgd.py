@@ -80,6 +80,16 @@ class SGD(Solver):
             arrays["best_objective"] = np.array([state.best.objective])
         return {**arrays, "sizes": state.sizes.copy(), "numbers": numbers}
 
+    def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
+        d, n_groups = parameters.coef.size, len(parameters.factors)
+        shapes = [(P.shape[2], P.shape[1], P.shape[0]) for P in parameters.factors]
+        accumulators = {f"accumulator{i}": shape for i, shape in enumerate([*shapes, (d,), (1,)])}
+        return {
+            **accumulators, **{f"best_{name}": shape for name, shape in accumulators.items()},
+            **{name: array.shape for name, array in parameters.to_arrays("best_").items()}, "best_objective": (1,),
+            "counts": (d,), "sizes": (n_groups + 2,), "numbers": (6,),
+        }  # fmt: skip
+
     def objective(self, problem: Problem, state: State) -> float:
         state.last = problem.objective(state.parameters)
         if state.best is None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
 from polyfm.files import container
 from polyfm.files.atomic import ModelFileError, check_writable
@@ -121,6 +122,39 @@ def read_checkpoint(path: Path, key: str) -> Saved | None:
             "anew, or name another file."
         )
     return saved
+
+
+def check_saved(saved: Saved, model: Model, X, n_targets: int) -> None:
+    """Refuse a checkpoint, sound as a file, that does not hold what this model and these data would have written."""
+    shapes = {name: array.shape for name, array in model.empty(X.shape[1]).to_arrays().items()}
+    running = [] if saved.running is None else [saved.running.parameters]
+    for hook in {} if saved.running is None else saved.running.hooks.values():
+        if "best_coef" in hook:
+            running.append(Parameters.from_arrays(hook, "best_"))
+    histories = [outcome.result.history for outcome in saved.finished]
+    if saved.running is not None:
+        histories.append(np.array([saved.running.first, *saved.running.history]))
+    sound = (
+        saved.seeds.shape == (n_targets,) and saved.seeds.dtype.kind in "iu" and len(histories) <= n_targets
+        and bool(np.all((saved.seeds >= 0) & (saved.seeds < 2**32)))
+        and all(history.ndim == 1 and len(history) and np.isfinite(history).all() for history in histories)
+    )  # fmt: skip
+    for hook in {} if saved.running is None else saved.running.hooks.values():
+        epochs = len(histories[-1]) - 1
+        sound &= {name: array.shape for name, array in hook.items() if not name.startswith("best_")} == {
+            "losses": (epochs,),
+            "numbers": (2,),
+        }
+        sound &= not any(np.isnan(array).any() for array in hook.values())
+    for parameters in [*(outcome.result.parameters for outcome in saved.finished), *running]:
+        arrays = parameters.to_arrays()
+        sound &= {name: array.shape for name, array in arrays.items()} == shapes
+        sound &= all(array.dtype == X.dtype and bool(np.isfinite(array).all()) for array in arrays.values())
+    if not sound:
+        raise ValueError(
+            "The checkpoint has the right key, but holds other arrays than this model and these data have. Delete it "
+            "to start anew, or name another file."
+        )
 
 
 def _saved(targets: list[dict[str, Any]], arrays: dict[str, np.ndarray]) -> Saved:

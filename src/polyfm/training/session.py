@@ -9,7 +9,7 @@ import numpy as np
 from polyfm.core.design import Design
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
-from polyfm.solvers import Hook, Result, Resume, run_in_place
+from polyfm.solvers import Hook, Result, Resume, interrupts, run_in_place
 from polyfm.training.checkpoint import Checkpoint, Outcome, Running, Saved
 from polyfm.training.hooks import EarlyStopping, Report, Watch
 from polyfm.training.recipe import Recipe
@@ -59,7 +59,7 @@ class Session:
                 parameters, resume = running.parameters, running.resume
             if parameters is None:
                 parameters = recipe.start(task, seed)
-            if outcomes and outcomes[-1].result.interrupted:
+            if outcomes and (outcomes[-1].result.interrupted or interrupts.interrupted()):
                 outcomes.append(Outcome(Result(parameters, np.array([task.objective(parameters)]), False, True, {})))
                 continue
             stopping = None

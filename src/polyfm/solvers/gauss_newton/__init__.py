@@ -52,9 +52,12 @@ class GaussNewton(Solver):
         numbers = np.array([state.damping, state.growth, state.before])
         return {"numbers": numbers, "reduced": np.array([bool(state.reduced)])}
 
+    def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
+        return {"numbers": (3,), "reduced": (1,)}
+
     def running(self):
-        # The matrices are small: threads that were not asked for would cost more than they bring.
-        return threadpool_limits(self.n_threads, user_api="blas")
+        # The matrices are small; and BLAS on several threads would add up in another order, and give other bits.
+        return threadpool_limits(1, user_api="blas")
 
     def update(self, problem: Problem, state: State) -> float | None:
         if self.fit_lambdas:
