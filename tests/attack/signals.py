@@ -50,6 +50,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.came, self.open = 0, True
+        signal.default_int_handler = self  # what polyfm takes for Python's own: it steps in between
         signal.signal(signal.SIGINT, self)
 
     def __call__(self, number, frame) -> None:

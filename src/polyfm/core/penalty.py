@@ -96,9 +96,10 @@ class Penalty:
         return ridge.strength[0] * _squares(ridge, P) if ridge.of is None else _squares(ridge, P)
 
     def value(self, parameters: Parameters) -> float:
-        total = 0.5 * self._total(self.alpha, parameters.coef[None, None, :])
-        for g, (_, P, lams) in enumerate(self.model.each(parameters)):
-            total += 0.5 * self._total(self._weighted(g, lams.astype(np.float64)), P)
+        with np.errstate(over="ignore"):  # an objective that is not finite is named by those who ask for it
+            total = 0.5 * self._total(self.alpha, parameters.coef[None, None, :])
+            for g, (_, P, lams) in enumerate(self.model.each(parameters)):
+                total += 0.5 * self._total(self._weighted(g, lams.astype(np.float64)), P)
         return total
 
     def _weighted(self, g: int, lams: np.ndarray) -> Ridge:

@@ -15,7 +15,14 @@ from sklearn.model_selection import check_cv
 
 from polyfm.estimators._sklearn import Interval
 from polyfm.estimators.base import OF_TRAINING
-from polyfm.estimators.validation import by_feature, check_features, check_size, check_some_weight, threads_of
+from polyfm.estimators.validation import (
+    by_feature,
+    check_features,
+    check_penalties,
+    check_size,
+    check_some_weight,
+    threads_of,
+)
 from polyfm.solvers import interrupts
 from polyfm.training.checkpoint import Outcome
 from polyfm.training.hooks import Progress, current_watch
@@ -105,7 +112,10 @@ class PathSearch:
             plain.n_features_in_ = X.shape[1]
             plain._validate_options()
             check_size(plain._model(), X, len(targets))
+            check_penalties(plain._recipe(X.shape[1]).alpha, 0.0, X.dtype)
         paths = [self._path(plain, X, targets, sample_weight) for plain in plains]
+        for betas in paths:
+            check_penalties(0.0, float(betas[0]), X.dtype)
         tasks = [
             Task(c, plain, betas, f, *fold)
             for c, (plain, betas) in enumerate(zip(plains, paths, strict=True))

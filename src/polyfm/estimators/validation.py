@@ -13,6 +13,7 @@ from polyfm.core.model import Model
 from polyfm.core.penalty import Ridge
 
 LARGEST = {"float64": 1e100, "float32": 1e15}  # beyond these, squares of derivatives overflow
+MOST_SHOWN = 10**15
 MOST_NAMED = 3  # features or fields in a message
 
 
@@ -43,18 +44,22 @@ def check_size(model: Model, X, n_targets: int) -> None:
     group = model.groups[0]
     parameters = n_targets * (sum(math.prod(group.shape(d)) for group in model.groups) + d)
     state = n * (1 + max(group.form.n_cached if group.form.multilinear else 0 for group in model.groups))
-    needed, there = (parameters + state) * X.dtype.itemsize, memory()
+    needed, there = min((parameters + state) * X.dtype.itemsize, 10**30), memory()
     if there is not None and needed > there:
         raise ValueError(
-            f"The model would need {needed / 1e9:.3g} GB, for {parameters:.3g} parameters and {state:.3g} numbers that "
-            f"belong to the samples; this machine has {there / 1e9:.3g} GB. Lower n_components={group.n_bases} or "
-            f"degree={group.degree}, or hash the {d} features to fewer."
+            f"The model would need {_short(needed / 10**9)} GB, for {_short(parameters)} parameters and "
+            f"{_short(state)} numbers that belong to the samples; this machine has {there / 1e9:.3g} GB. Lower "
+            f"n_components or degree={group.degree}, or hash the {d} features to fewer."
         )
     if not group.is_workable:
         raise ValueError(
-            f"Each row would need {group.form.n_slots * group.n_bases:.3g} numbers of working space with "
-            f"method={group.form.method!r}, degree={group.degree} and n_components={group.n_bases}. Lower them."
+            f"Each row would need {_short(group.form.n_slots * group.n_bases)} numbers of working space with "
+            f"method={group.form.method!r}, degree={group.degree} and n_components={_short(group.n_bases)}. Lower them."
         )
+
+
+def _short(number: float) -> str:
+    return f"{number:.3g}" if number < MOST_SHOWN else "more than 1e15"
 
 
 def memory() -> float | None:

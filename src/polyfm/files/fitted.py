@@ -12,6 +12,7 @@ from polyfm.files.values import Reader, UnstorableError, Writer
 from polyfm.loops.forms import FORMS, form_of
 from polyfm.solvers import SGD, Resume, sgd
 
+LARGEST_COUNT = 2.0**53  # of epochs, rows and seeds
 STREAM_NUMBERS = {"step": float, "epoch": int, "seed": int, "halvings": int, "n_seen": int}  # as SGD.resume has them
 
 
@@ -121,6 +122,8 @@ def restored_stream(record: dict, parameters: Parameters, reader: Reader) -> sgd
     if counts is not None and (counts.shape != parameters.coef.shape or counts.dtype != np.int64):
         raise ValueError("a stream with impossible counts")
     numbers = [float(kind(record["numbers"][name])) for name, kind in STREAM_NUMBERS.items()]
+    if not all(abs(number) < LARGEST_COUNT for number in numbers):
+        raise ValueError("counts that no stream can reach")
     resume: Resume = {f"accumulator{i}": a for i, a in enumerate(accumulators)}
     resume |= {"sizes": sizes, "numbers": np.array([*numbers, np.inf])} | ({} if counts is None else {"counts": counts})
     return SGD().init_state(None, parameters, resume)  # type: ignore[arg-type]  # one that goes on asks no problem

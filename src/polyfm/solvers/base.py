@@ -90,7 +90,8 @@ class Solver:
             fits = shape is not None and len(shape) == array.ndim
             if not fits or any(n not in (None, m) for n, m in zip(shape or (), array.shape, strict=True)):
                 raise ValueError(f"the checkpoint's {name!r} has shape {array.shape}, where {shape} was expected.")
-            if array.dtype.kind not in "biuf" or np.isnan(array).any():
+            known = array.dtype in (np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool), problem.design.dtype)
+            if not known or np.isnan(array).any():
                 raise ValueError(f"the checkpoint's {name!r} holds what is no number.")
 
     def finish(self, problem: Problem, state: Any) -> float | None:

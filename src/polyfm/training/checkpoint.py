@@ -135,7 +135,7 @@ def check_saved(saved: Saved, model: Model, X, n_targets: int) -> None:
     if saved.running is not None:
         histories.append(np.array([saved.running.first, *saved.running.history]))
     sound = (
-        saved.seeds.shape == (n_targets,) and saved.seeds.dtype.kind in "iu" and len(histories) <= n_targets
+        saved.seeds.shape == (n_targets,) and saved.seeds.dtype == np.int64 and len(histories) <= n_targets
         and bool(np.all((saved.seeds >= 0) & (saved.seeds < 2**32)))
         and all(history.ndim == 1 and len(history) and np.isfinite(history).all() for history in histories)
     )  # fmt: skip
