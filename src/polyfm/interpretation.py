@@ -13,15 +13,17 @@ from collections import Counter
 from numbers import Integral, Real
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.utils.validation import validate_data
 
-from polyfm.core.sparse import checked_sparse
 from polyfm.reading.polynomial import Polynomial
 from polyfm.reading.strongest import BUDGET, strongest, warn_of_missing
+from polyfm.reading.subject import Subject
+from polyfm.reading.together import Together
 
 
-def interactions(estimator, *, degree=None, top=20, feature_names=None, scale=None, target=None, budget=BUDGET):
+def interactions(
+    estimator, *, degree=None, top=20, feature_names=None, groups=None, X=None, impossible=False, scale=None,
+    target=None, budget=BUDGET,
+):  # fmt: skip
     """The strongest products of features, by name.
 
     The model is a polynomial,
@@ -33,6 +35,12 @@ def interactions(estimator, *, degree=None, top=20, feature_names=None, scale=No
     may repeat and the weight is W times the number of distinct orders of j1 .. jm: 2 W_ij for x_i x_j, W_ii for x_i^2.
     Dummy features (``fit_lower="augment"``) count towards the lower degrees that they stand for.
 
+    Products that cannot occur are left out. A model has weights for those, too, such as sex_F x sex_M or a user with
+    another user, which no row will ever have. Fields, of which a row has one feature, are known from `groups`, or from
+    the encoders of a pipeline (`OneHotEncoder`, `TableEncoder`, `KBinsDiscretizer`), or else from the `groups` that the
+    estimator itself was fitted with. With `X`, products that no row of it has are left out, too. A fitted model alone
+    keeps no data: without any of these, nothing is known to be impossible and nothing is left out.
+
     The result is exact, though the d^m weights are never formed: products whose weight cannot reach the list, by
     Hoelder's inequality |W_(j1..jm)| <= |q_j1| ... |q_jm| with |q_j|^m = sum_s |lambda_s| |p_js|^m, are left out many
     at a time. Where all features are about equally strong, there are many of them and m >= 3, this may take longer
@@ -42,13 +50,21 @@ def interactions(estimator, *, degree=None, top=20, feature_names=None, scale=No
     Parameters
     ----------
     estimator : object
-        A fitted estimator of polyfm.
+        A fitted estimator of polyfm, or a fitted `Pipeline` that ends in one.
     degree : int, default=None
         Degree of the products; 1 for linear weights. None means the model's highest degree.
     top : int, default=20
         How many to list.
     feature_names : sequence of str of length n_features, default=None
-        By default the names seen in `fit`, or x0, x1, ...
+        By default, of a pipeline, the names of `get_feature_names_out`; else those seen in `fit`, or x0, x1, ...
+    groups : array-like of shape (n_features,), default=None
+        The field of each feature; None is a feature of no field. Products of two features of one field are left out;
+        powers of one feature (polynomial networks) are not.
+    X : {array-like, sparse matrix, DataFrame} of shape (n_samples, n_columns), default=None
+        Data, as `predict` would take them. Products that are 0 in all of its rows are left out. It says more than the
+        estimator's own `groups`, which then do not count.
+    impossible : bool, default=False
+        Whether to list products that cannot occur, too.
     scale : array-like of shape (n_features,), default=None
         Spreads of the features. A weight is multiplied by those of its features, so that weights of features in
         different units compare. ``StandardScaler(with_mean=False).fit(X).scale_`` gives standard deviations of dense
@@ -82,16 +98,17 @@ def interactions(estimator, *, degree=None, top=20, feature_names=None, scale=No
     1       sex      site    -1.0
     """
     pd = _pandas("interactions")
-    polynomial = Polynomial.of(estimator, target)
-    d = polynomial.n_features
-    names = _names(estimator, feature_names)
+    subject = Subject.of(estimator, feature_names)
+    polynomial = Polynomial.of(subject.model, target)
+    d, names = polynomial.n_features, subject.features.names
     degree = polynomial.check_degree(degree)
     if not isinstance(top, Integral) or isinstance(top, bool) or top < 1:
         raise ValueError(f"top must be an integer >= 1, got {top!r}.")
     if budget is not None and not (isinstance(budget, Real) and budget > 0):
         raise ValueError(f"budget must be a number > 0 or None for no limit, got {budget!r}.")
     terms = polynomial.terms(degree, scale=_spreads(scale, d))
-    features, weights, bound = strongest(terms, int(top), budget)
+    together = _together(subject, groups, X)
+    features, weights, bound = strongest(terms, int(top), budget, None if impossible else together)
     if bound is not None:
         warn_of_missing(degree, weights, bound, f"budget={budget:g} multiply-adds", "Raise budget (None: no limit).")
     columns = {f"feature_{t + 1}": [names[j] for j in features[:, t]] for t in range(degree)}
@@ -107,11 +124,12 @@ def explain(estimator, x, *, feature_names=None, target=None, max_degree_terms=1
     Parameters
     ----------
     estimator : object
-        A fitted estimator of polyfm.
-    x : {array-like, sparse matrix} of shape (n_features,) or (1, n_features)
-        The row to explain, as `predict` would take it.
+        A fitted estimator of polyfm, or a fitted `Pipeline` that ends in one.
+    x : {array-like, sparse matrix, Series, DataFrame, dict, str} of one row
+        The row to explain, as `predict` would take it: of a pipeline, as it is before the first step. One axis or two.
+        A dict has the values of a table's columns, by name; a str is a text, for pipelines that start with texts.
     feature_names : sequence of str of length n_features, default=None
-        By default the names seen in `fit`, or x0, x1, ...
+        By default, of a pipeline, the names of `get_feature_names_out`; else those seen in `fit`, or x0, x1, ...
     target : object, default=None
         The class to explain, where a classifier has more than two. With two classes, contributions speak for
         ``classes_[1]``.
@@ -123,7 +141,8 @@ def explain(estimator, x, *, feature_names=None, target=None, max_degree_terms=1
     -------
     table : pandas.DataFrame
         By degree, and the largest contributions first. Columns `term` (a text), `degree`, `value` (of the product of
-        features), `weight` and `contribution`, the product of the two. Degree 0 is the intercept.
+        features), `weight` and `contribution`, the product of the two. Degree 0 is the intercept. Of a pipeline on a
+        table, `input` has what stood in the columns that the features were made from.
 
     See Also
     --------
@@ -147,13 +166,14 @@ def explain(estimator, x, *, feature_names=None, target=None, max_degree_terms=1
     True
     """
     pd = _pandas("explain")
-    polynomial = Polynomial.of(estimator, target)
-    names = _names(estimator, feature_names)
+    subject = Subject.of(estimator, feature_names)
+    polynomial = Polynomial.of(subject.model, target)
     if not isinstance(max_degree_terms, Integral) or isinstance(max_degree_terms, bool) or max_degree_terms < 0:
         raise ValueError(f"max_degree_terms must be an integer >= 0, got {max_degree_terms!r}.")
-    present, values = _nonzeros(estimator, x)
+    x, present, values = subject.row(x)
+    names = subject.features.names[present]
     constant = polynomial.constant()
-    rows = [("intercept", 0, 1.0, constant, constant)]
+    rows = [("intercept", "", 0, 1.0, constant, constant)]
     for degree in polynomial.degrees:
         terms = polynomial.terms(degree, columns=present)
         here = terms._replace(P=terms.P * values[:, None])  # the weights of `here` are contributions
@@ -164,11 +184,13 @@ def explain(estimator, x, *, feature_names=None, target=None, max_degree_terms=1
             warn_of_missing(degree, contributions, bound, f"{BUDGET:g} multiply-adds", "The sum is exact all the same.")
         weights = terms.weights(features)
         for js, weight, contribution in zip(features, weights, contributions, strict=True):
-            rows.append((monomial([names[j] for j in present[js]]), degree, np.prod(values[js]), weight, contribution))
+            term = monomial([names[j] for j in js])
+            rows.append((term, subject.inputs(x, present[js]), degree, np.prod(values[js]), weight, contribution))
         if len(features) < count:
             others = f"all {count - len(features):,} {'other ' if listed else ''}interactions of degree {degree}"
-            rows.append((others, degree, np.nan, np.nan, here.total() - np.sum(contributions)))
-    return pd.DataFrame(rows, columns=["term", "degree", "value", "weight", "contribution"])
+            rows.append((others, "", degree, np.nan, np.nan, here.total() - np.sum(contributions)))
+    table = pd.DataFrame(rows, columns=["term", "input", "degree", "value", "weight", "contribution"])
+    return table if subject.has_columns else table.drop(columns="input")
 
 
 # -- arguments --------------------------------------------------------------------------------------------------------
@@ -185,17 +207,27 @@ def _pandas(function: str):
     return pandas
 
 
-def _names(estimator, feature_names) -> list:
-    d = estimator.n_features_in_
-    if feature_names is None:
-        feature_names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(d)])
-    names = list(feature_names)
-    if len(names) != d:
+def _together(subject: Subject, groups, X) -> Together | None:
+    """Which features can occur together, from whatever knows it."""
+    d = subject.model.n_features_in_
+    encoded = None if X is None else subject.encoded(X)
+    if groups is None:
+        groups = subject.fields
+    if groups is None and X is None:
+        groups = subject.model.groups
+    return Together.of(None if groups is None else _fields(groups, d), encoded)
+
+
+def _fields(groups, d: int) -> np.ndarray:
+    """Fields as numbers: those of labels, and one of its own for each feature of no field."""
+    labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    if len(labels) != d:
         raise ValueError(
-            f"feature_names has {len(names)} names, but the model was fitted on {d} features: pass one name for each, "
-            "in the order of the columns."
+            f"groups has {len(labels)} labels, but the model was fitted on {d} features: pass the field of each, with "
+            "None for a feature of no field."
         )
-    return names
+    number = {label: j for j, label in reversed(list(enumerate(labels)))}
+    return np.array([j if label is None else number[label] for j, label in enumerate(labels)], dtype=int)
 
 
 def _spreads(scale, d: int) -> np.ndarray | None:
@@ -212,29 +244,6 @@ def _spreads(scale, d: int) -> np.ndarray | None:
             f"scale must be {d} finite numbers, one for each feature, got an array of shape {scale.shape}."
         )
     return scale
-
-
-def _nonzeros(estimator, x) -> tuple[np.ndarray, np.ndarray]:
-    """Positions and values of the features of one row that are not 0."""
-    d = estimator.n_features_in_
-    if hasattr(x, "columns"):
-        validate_data(estimator, x, reset=False, skip_check_array=True)  # names and their order
-    x = checked_sparse(x, "x")
-    if np.iscomplexobj(x.data if sp.issparse(x) else x):
-        raise ValueError("x holds complex numbers; features are real ones.")
-    if sp.issparse(x):
-        x = x.toarray()
-    row = np.asarray(x, dtype=np.float64)
-    if row.shape not in {(d,), (1, d)}:
-        raise ValueError(
-            f"x has shape {row.shape}, but one row of {d} features was expected, ({d},) or (1, {d}): explain one row "
-            "at a time, for instance x=X[:1]."
-        )
-    row = row.reshape(d)
-    if not np.all(np.isfinite(row)):
-        raise ValueError(f"x has a value that is not a finite number, in feature {int(np.argmin(np.isfinite(row)))}.")
-    present = np.flatnonzero(row)
-    return present, row[present]
 
 
 def monomial(names: list) -> str:

@@ -7,8 +7,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
 
 from polyfm.conversion import lifted_to_direct
 from polyfm.core.model import Group
@@ -58,13 +56,7 @@ class Polynomial(NamedTuple):
     n_features: int
 
     @classmethod
-    def of(cls, estimator, target) -> "Polynomial":
-        if not isinstance(estimator, PolynomialModel):
-            remedy = "Pass its last step, pipeline[-1], and data as the steps before it, pipeline[:-1], transform it."
-            if not isinstance(estimator, Pipeline):
-                remedy = "Pass a fitted FactorizationMachine* or PolynomialNetwork* (of a search, best_estimator_)."
-            raise TypeError(f"Only estimators of polyfm can be read, got {type(estimator).__name__}. {remedy}")
-        check_is_fitted(estimator)
+    def of(cls, estimator: PolynomialModel, target) -> "Polynomial":
         model, p = estimator._fitted.model, estimator._fitted.targets[_target_index(estimator, target)]
         if any(group.form.repeats is None for group in model.groups):
             names = ", ".join(sorted({type(group.form).__name__ for group in model.groups}))

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 
 from polyfm.reading.polynomial import Terms
+from polyfm.reading.together import Together
 
 ROWS, COLUMNS = 512, 4096  # a block of weights that stays in the processor's cache
 LEADS = 64  # features whose continuations are bounded together
@@ -17,16 +18,21 @@ class _BudgetSpentError(Exception):
     pass
 
 
-def strongest(terms: Terms, top: int, budget: float | None) -> tuple[np.ndarray, np.ndarray, float | None]:
-    """The monomials (rows of features in rising order) of the `top` largest |weight|, largest first, their weights,
-    and, where the budget was too small to be sure, a bound on the |weight| of all others."""
-    top, bound = min(top, terms.n_monomials), None
+def strongest(
+    terms: Terms, top: int, budget: float | None, together: Together | None = None
+) -> tuple[np.ndarray, np.ndarray, float | None]:
+    """The monomials (rows of features in rising order) of the `top` largest |weight| among those that can occur
+    together, largest first, their weights, and, where the budget was too small to be sure, a bound on the |weight| of
+    all others."""
+    d, bound = len(terms.P), None
+    top = min(top, together.n_monomials(d, terms.degree, terms.repeats) if together else terms.n_monomials)
     if top == 0:
         features = np.empty((0, terms.degree), dtype=int)
     elif terms.degree == 1:
-        features = _largest(terms.P @ terms.lam, top)[:, None]
+        occurring = np.flatnonzero(together.occurring(np.arange(d))) if together else np.arange(d)
+        features = occurring[_largest(terms.P[occurring] @ terms.lam, top)][:, None]
     else:
-        search = _Search(terms, top, budget)
+        search = _Search(terms, top, budget, together)
         features, bound = np.sort(search.run(), axis=1), search.bound
     weights = terms.weights(features)
     order = np.lexsort((*features.T[::-1], -np.abs(weights)))
@@ -57,13 +63,14 @@ class _Search:
     sum_s v_s p_js .. p_ks. By Hoelder's inequality it is at most a_j .. a_k with a_j^r = sum_s |v_s| |p_js|^r. In the
     order of falling a, once one product of the a's is below the weakest of a full list, so are all that follow.
     The last two features are chosen by blocks of a matrix product, first in single precision with a margin for its
-    rounding, then, where something may be strong enough, in double precision.
+    rounding, then, where something may be strong enough, in double precision. Features that cannot occur beside a
+    prefix are no continuations of it.
     """
 
-    def __init__(self, terms: Terms, top: int, budget: float | None):
+    def __init__(self, terms: Terms, top: int, budget: float | None, together: Together | None = None):
         # Units in which no power overflows.
         unit, weight = np.abs(terms.P).max(initial=0.0) or 1.0, np.abs(terms.lam).max(initial=0.0) or 1.0
-        self.degree, self.repeats, self.top = terms.degree, terms.repeats, top
+        self.degree, self.repeats, self.top, self.together = terms.degree, terms.repeats, top, together
         self.P, self.lam = terms.P / unit, terms.lam / weight
         if self.repeats:
             weight *= math.factorial(self.degree)
@@ -79,13 +86,16 @@ class _Search:
     def run(self) -> np.ndarray:
         a = (np.abs(self.P) ** self.degree @ np.abs(self.lam)) ** (1 / self.degree)
         order = np.argsort(-a, kind="stable")
+        if self.together is not None:
+            order = order[self.together.occurring(order)]
         try:
-            self.visit(self.lam, order, a[order], ())
+            self.visit(self.lam, order, a[order], (), self.together)
             return self.features
         except _BudgetSpentError:
             self.bound = self.frontier * self.unit
             guesses = [self.guess(order[i : i + LEADS]) for i in range(0, min(len(order), 4 * LEADS), LEADS)]
-            return np.unique(np.sort(np.vstack([self.features, *guesses]), axis=1), axis=0)
+            found = np.unique(np.sort(np.vstack([self.features, *guesses]), axis=1), axis=0)
+            return found if self.together is None else found[self.together.possible(found)]
 
     def guess(self, leads: np.ndarray) -> np.ndarray:
         """Greedy continuations, where the search must end early: features of the largest bound, the last of the largest
@@ -95,6 +105,9 @@ class _Search:
             A = np.abs(V) @ self.powers[r].T if r > 1 else np.abs(V @ self.P.T)
             if not self.repeats:
                 np.put_along_axis(A, chosen, -1.0, axis=1)
+            if self.together is not None and self.together.fields is not None:
+                for t in range(chosen.shape[1]):
+                    A[self.together.excluded(chosen[:, t], np.arange(A.shape[1]))] = -1.0
             best = A.argmax(axis=1)
             chosen, V = np.column_stack([chosen, best]), V * self.P[best]
         return chosen
@@ -115,11 +128,13 @@ class _Search:
             self.features, self.weights = self.features[best], self.weights[best]
             self.threshold = float(np.abs(self.weights).min())
 
-    def visit(self, v: np.ndarray, features: np.ndarray, a: np.ndarray, prefix: tuple[int, ...]) -> None:
+    def visit(
+        self, v: np.ndarray, features: np.ndarray, a: np.ndarray, prefix: tuple[int, ...], together: Together | None
+    ) -> None:
         """Search all monomials that continue `prefix` with `features`, which are in the order of falling a."""
         r, n, gap = self.degree - len(prefix), len(features), self.gap
         if r == 2:
-            self.visit_pairs(v, features, a, prefix)
+            self.visit_pairs(v, features, a, prefix, together)
             return
         i = 0
         while i + gap * (r - 1) < n:
@@ -137,13 +152,18 @@ class _Search:
             for j, lead in enumerate(leads):
                 powered = A[j, j:]
                 least = self.threshold ** (r - 1) if self.threshold > 0 else self.threshold
-                near = np.flatnonzero(powered * powered.max(initial=0.0) ** (r - 2) > least)
+                near, beside = np.flatnonzero(powered * powered.max(initial=0.0) ** (r - 2) > least), together
+                if together is not None and len(near):
+                    beside = together.after(int(lead))
+                    near = near[beside.allowed(int(lead), rest[j:][near])]
                 near = near[np.argsort(-powered[near], kind="stable")]
                 if len(near) > gap * (r - 2):
-                    self.visit(V[j], rest[j:][near], powered[near] ** (1 / (r - 1)), (*prefix, int(lead)))
+                    self.visit(V[j], rest[j:][near], powered[near] ** (1 / (r - 1)), (*prefix, int(lead)), beside)
             i += LEADS
 
-    def visit_pairs(self, v: np.ndarray, features: np.ndarray, a: np.ndarray, prefix: tuple[int, ...]) -> None:
+    def visit_pairs(
+        self, v: np.ndarray, features: np.ndarray, a: np.ndarray, prefix: tuple[int, ...], together: Together | None
+    ) -> None:
         """Search all pairs that complete `prefix`, block by block."""
         n, gap = len(features), self.gap
         if n <= gap or a[0] * a[gap] <= self.threshold:
@@ -166,14 +186,26 @@ class _Search:
             for first in range(i, reach, COLUMNS):
                 rows, columns = np.arange(i, min(i + ROWS, reach)), np.arange(first, min(first + COLUMNS, reach))
                 self.spend(len(rows) * len(columns) * len(v))
+                excluded = None
+                if together is not None and together.fields is not None:
+                    excluded = together.excluded(features[rows], features[columns])
                 if self.threshold > SINGLE * norm**2:
                     W = self.upper(left32, right32, rows, columns, shares, 0.0)
+                    if excluded is not None:
+                        W[excluded] = 0.0
                     least = self.threshold / norm**2 - margin * a[i] * a[first] / norm**2
-                    rows = rows[np.maximum(W.max(axis=1), -W.min(axis=1)) > least]
-                    if len(rows) == 0:
+                    near = np.maximum(W.max(axis=1), -W.min(axis=1)) > least
+                    if not np.any(near):
                         continue
+                    rows, excluded = rows[near], None if excluded is None else excluded[near]
                 W = self.upper(left, right, rows, columns, shares, np.nan)
-                hits = np.flatnonzero(np.abs(W) > self.threshold)
+                if excluded is not None:
+                    W[excluded] = np.nan
+                strong = np.abs(W) > self.threshold
+                if together is not None and together.seen is not None:
+                    at = np.ix_(np.flatnonzero(strong.any(axis=1)), np.flatnonzero(strong.any(axis=0)))
+                    strong[at] &= together.pairs(features[rows[at[0].ravel()]], features[columns[at[1].ravel()]])
+                hits = np.flatnonzero(strong)
                 hits = hits[_largest(W.ravel()[hits], self.top)]
                 row, column = np.divmod(hits, len(columns))
                 self.keep(prefix, features[np.column_stack([rows[row], columns[column]])], W.ravel()[hits])
