@@ -1,12 +1,17 @@
 """Displays: what they show is what they were given, and every label is there."""
 
 import builtins
+import copy
 import re
+from itertools import combinations
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from untrained import untrained
 
 from polyfm import FactorizationMachineClassifier, FactorizationMachineRegressor
@@ -85,6 +90,31 @@ def test_many_lines_differ_in_colour_or_style():
     assert len({(line.get_color(), line.get_linestyle()) for line in display.lines_}) == 20
 
 
+def test_validation_losses_have_an_axis_of_their_own(models, tmp_path):
+    model = copy.copy(models[0])
+    model.history_, model.validation_losses_ = np.array([4.0, 3.0, 2.5, 3.0]), np.array([0.9, 0.5, 0.6, 0.7])
+    display = ConvergenceDisplay.from_estimator(make_pipeline(StandardScaler(), model))
+    (line,), (losses,) = display.lines_, display.validation_lines_
+    assert_allclose(line.get_ydata(), [4, 3, 2.5, np.nan])  # the last is that of epoch 2, which was kept
+    assert_allclose(losses.get_ydata(), model.validation_losses_)
+    assert_allclose(losses.get_xdata(), [1, 2, 3, 4])
+    assert losses.get_markevery() == [1]
+    assert losses.axes is display.validation_ax_ is not display.ax_
+    assert "validation loss" in display.validation_ax_.get_ylabel()
+    texts = [text.get_text() for text in display.figure_.legends[0].get_texts()]
+    assert texts == ["objective", "validation loss, lowest at the dot"]
+    assert drawn(display, tmp_path)
+    both = ConvergenceDisplay.from_estimator({"plain": models[1], "held out": model}, relative=True, ax=plt.gca())
+    assert len(both.lines_) == 2
+    assert [line.get_label() for line in both.validation_lines_] == ["held out, validation"]
+    assert both.validation_lines_[0].get_color() == both.lines_[1].get_color()
+    assert_allclose(both.lines_[1].get_ydata(), [(h - 1.7) / 1.7 for h in (4.0, 3.0, 2.5, np.nan)])
+    assert drawn(both, tmp_path)
+    assert ConvergenceDisplay.from_estimator(models[0]).validation_ax_ is None
+    with pytest.raises(ValueError, match="validation_losses has 1 entries for 2 histories"):
+        ConvergenceDisplay([[1.0], [2.0]], validation_losses=[[1.0]])
+
+
 def test_convergence_needs_fitted_estimators_and_a_name_for_each(models):
     with pytest.raises(NotFittedError):
         ConvergenceDisplay.from_estimator(FactorizationMachineRegressor())
@@ -107,7 +137,7 @@ def test_heat_map_shows_each_pair_once_with_its_sign(tmp_path):
     assert_allclose(np.ma.filled(shown, np.nan), [[1, np.nan], [3, np.nan], [-2, np.nan], [np.nan, 0.001]])
     assert mesh.get_clim() == (-3.0, 3.0)
     assert {text.get_text() for text in display.ax_.texts} == {"1.00", "3.00", "-2.00", "0.00"}
-    assert display.ax_.get_xlabel() == "grey: weaker than the 4 listed"
+    assert display.ax_.get_xlabel() == "grey: not among the 4 listed"
     assert drawn(display, tmp_path)
 
 
@@ -138,12 +168,78 @@ def test_interactions_of_an_estimator_are_drawn_into_given_axes(models, tmp_path
     assert drawn(pairs, tmp_path)
 
 
-def test_many_features_become_bars():
+def test_many_features_or_few_of_their_pairs_become_bars():
     pairs = table(*((f"a{i}", f"b{i}", 1.0) for i in range(9)))
     display = InteractionDisplay(pairs).plot()
     assert len(display.ax_.patches) == 9
     display = InteractionDisplay(pairs).plot(kind="heatmap")
     assert len(display.ax_.patches) == 0
+    assert len(InteractionDisplay(pairs[:4]).plot().ax_.patches) == 4  # 4 of the 28 pairs of 8 features
+
+
+def boxes(display, texts):
+    display.figure_.draw_without_rendering()
+    return [text.get_window_extent() for text in texts if text.get_text()]
+
+
+def overlaps(one, other):
+    return one.x0 < other.x1 and other.x0 < one.x1 and one.y0 < other.y1 and other.y0 < one.y1
+
+
+LONG = "occupation of the customer = administrative assistant no. {}"
+
+
+@pytest.mark.parametrize("n_features", [5, 30, 300])
+@pytest.mark.parametrize("long", [True, False])
+@pytest.mark.parametrize("kind", ["heatmap", "bars"])
+@pytest.mark.parametrize("given", [True, False])
+def test_texts_do_not_collide(n_features, long, kind, given):
+    model = untrained(FactorizationMachineRegressor(n_components=2), n_features=n_features)
+    names = [LONG.format(j) for j in range(n_features)] if long else None
+    ax = plt.subplots(1, 2)[1][0] if given else None
+    display = InteractionDisplay.from_estimator(model, top=40, feature_names=names, kind=kind, ax=ax)
+    ticks = display.ax_.get_yticklabels()
+    assert all(len(tick.get_text()) < 60 for tick in ticks)
+    assert len({tick.get_text() for tick in ticks}) == len(ticks)
+    for texts in (ticks, display.ax_.texts):
+        found = boxes(display, texts)
+        assert not any(overlaps(*pair) for pair in combinations(found, 2))
+    if kind == "heatmap" and n_features == 5 and not given:
+        assert len(display.ax_.texts) == 10
+    if not given:  # all of it is in the picture
+        page = display.figure_.bbox
+        assert all(page.x0 <= box.x0 and box.x1 <= page.x1 for box in boxes(display, ticks))
+
+
+def test_of_more_bars_than_a_page_holds_the_strongest_are_shown():
+    pairs = table(*((f"a{i}", f"b{i}", 1000.0 - i) for i in range(500)))
+    display = InteractionDisplay(pairs).plot(kind="bars")
+    assert [bar.get_width() for bar in display.ax_.patches] == [1000.0 - i for i in range(100)]
+    assert display.ax_.get_xlabel() == "weight of the product\nthe strongest 100 of 500"
+    _, ax = plt.subplots(figsize=(3, 2))
+    display.plot(kind="bars", ax=ax)
+    assert 10 < len(ax.patches) < 40
+    assert display.ax_.get_xlabel() == f"weight of the product\nthe strongest {len(ax.patches)} of 500"
+
+
+def test_weights_are_left_out_of_cells_without_room():
+    pairs = table(*((f"a{i}", f"a{j}", 1.0) for i, j in combinations(range(12), 2)))
+    _, ax = plt.subplots(figsize=(2.5, 2))
+    assert len(InteractionDisplay(pairs).plot(ax=ax).ax_.texts) == 0
+    assert len(InteractionDisplay(pairs).plot().ax_.texts) == len(pairs)
+
+
+def test_pipelines_are_drawn_by_their_users_names():
+    frame = pd.DataFrame({"sex": ["F", "M", "I"], "age": [1.0, 2.0, 4.0]})
+    steps = make_column_transformer((OneHotEncoder(), ["sex"]), (StandardScaler(), ["age"])).fit(frame)
+    model = untrained(FactorizationMachineClassifier(n_components=2), n_features=4, classes=["no", "yes"])
+    display = InteractionDisplay.from_estimator(make_pipeline(steps, model), kind="bars")
+    assert set(labels(display.ax_.yaxis)) == {"sex_F x age", "sex_M x age", "sex_I x age"}
+    assert display.ax_.get_xlabel() == "weight of the product, for class yes"
+    everything = InteractionDisplay.from_estimator(make_pipeline(steps, model), impossible=True)
+    assert len(everything.table) == 6
+    assert len(InteractionDisplay.from_estimator(model, X=steps.transform(frame)).table) == 3
+    assert len(InteractionDisplay.from_estimator(model, groups=["a", "a", "b", "b"]).table) == 4
 
 
 def test_classes_are_named_on_the_axis():
@@ -205,6 +301,7 @@ def test_path_of_an_estimator(scoring, name):
     display = RegularizationPathDisplay.from_estimator(estimator)
     assert display.score_name == name
     assert display.beta == 10.0
+    assert RegularizationPathDisplay.from_estimator(make_pipeline(StandardScaler(), estimator)).beta == 10.0
     assert RegularizationPathDisplay.from_estimator(estimator, score_name="D2").score_name == "D2"
 
 

@@ -369,6 +369,8 @@ def test_products_need_as_many_features_as_their_degree(data):
         ({"degree": 0}, "degree=0, but"),
         ({"degree": "high"}, "degree='high', but"),
         ({"target": 1}, "target=1 is for classifiers"),
+        ({"groups": ["a", "b"]}, "groups has 2 labels, but the model was fitted on 5 features"),
+        ({"X": np.ones((3, 4))}, "X has 4 features, but FactorizationMachineRegressor is expecting 5"),
         ({"budget": 0}, "budget must be a number > 0 or None for no limit, got 0"),
     ],
 )
@@ -395,8 +397,8 @@ def test_only_fitted_estimators_of_polyfm_can_be_read(data, model):
     X, _ = data
     with pytest.raises(NotFittedError, match="not fitted yet"):
         interactions(FactorizationMachineRegressor())
-    with pytest.raises(TypeError, match=re.escape("got Pipeline. Pass its last step, pipeline[-1]")):
-        interactions(make_pipeline(StandardScaler(), model))
+    with pytest.raises(TypeError, match="got Pipeline that ends in StandardScaler. Pass a fitted"):
+        interactions(make_pipeline(StandardScaler(), StandardScaler()))
     with pytest.raises(TypeError, match="got StandardScaler. Pass a fitted FactorizationMachine"):
         explain(StandardScaler(), X[0])
     with pytest.raises(ValueError, match="max_degree_terms must be an integer >= 0, got -1"):

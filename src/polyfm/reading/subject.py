@@ -1,5 +1,6 @@
 """What there is to read: a fitted model, alone or at the end of a pipeline, and what its features are to its user."""
 
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -35,6 +36,8 @@ class Subject(NamedTuple):
                 features = found
         if feature_names is not None:
             features = features._replace(names=_checked_names(feature_names, d))
+            if not hasattr(estimator, "feature_names_in_"):
+                features.sources[:] = -1  # the columns have names that nobody knows
         return cls(model, steps, features, columns)
 
     @property
@@ -94,12 +97,9 @@ class Subject(NamedTuple):
 
 def _apart(estimator) -> tuple[Any, Pipeline | None]:
     """The model at the end of an estimator, and the steps before it."""
-    model, steps = estimator, []
-    while isinstance(model, Pipeline):
-        steps += [step for _, step in model.steps[:-1]]
-        model = model.steps[-1][1]
+    *steps, model = list(_flat(estimator)) or [estimator]
     if not isinstance(model, PolynomialModel):
-        of = "" if model is estimator else f" of a pipeline that ends in {type(model).__name__}"
+        of = "" if model is estimator else f" that ends in {type(model).__name__}"
         raise TypeError(
             f"Only estimators of polyfm can be read, got {type(estimator).__name__}{of}. Pass a fitted "
             "FactorizationMachine* or PolynomialNetwork*, or a Pipeline that ends in one; of a search, its "
@@ -110,9 +110,18 @@ def _apart(estimator) -> tuple[Any, Pipeline | None]:
 
 def _columns(steps: Pipeline) -> list | None:
     """Names of the columns that go into a pipeline, or None where what goes in has none, such as texts."""
-    first = next((step for _, step in steps.steps if step is not None and step != "passthrough"), None)
+    first = next(_flat(steps), None)
     d = getattr(first, "n_features_in_", None)
     return None if d is None else list(getattr(first, "feature_names_in_", [f"x{j}" for j in range(d)]))
+
+
+def _flat(step: Any) -> Iterator[Any]:
+    """The steps of pipelines within pipelines that do anything."""
+    if isinstance(step, Pipeline):
+        for _, part in step.steps:
+            yield from _flat(part)
+    elif step is not None and not isinstance(step, str):
+        yield step
 
 
 def _checked_names(feature_names, d: int) -> np.ndarray:
@@ -155,4 +164,6 @@ def _entry(x, j: int) -> Any:
 
 
 def _shown(value: Any) -> str:
+    if value is None or str(value) in ("nan", "NaT", "<NA>"):
+        return "missing"
     return f"{float(value):.6g}" if isinstance(value, Real) and not isinstance(value, Integral) else str(value)
