@@ -582,7 +582,7 @@ def test_svmlight_files_that_cannot_be_learned_from(desk, case, options):
         ("explain t.polyfm --data new.csv --row 60", "no row 60"),
         ("explain t.polyfm --data new.csv --row -1", "--row"),
         ("explain t.polyfm --row 1", "go together"),
-        ("explain t.polyfm --data new.csv", "go together"),
+        ("explain t.polyfm --data new.csv --row 1 --all", "--all"),
         ("explain t.polyfm --data new.csv --row 1 --degree 2", "--degree"),
         ("explain t.polyfm --target y", "needs a file"),
         ("explain t.polyfm --degree 9", "degree"),

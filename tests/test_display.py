@@ -229,6 +229,13 @@ def test_weights_are_left_out_of_cells_without_room():
     assert len(InteractionDisplay(pairs).plot().ax_.texts) == len(pairs)
 
 
+@pytest.mark.parametrize("kind", ["heatmap", "bars"])
+def test_names_are_no_formulas(kind, tmp_path):
+    display = InteractionDisplay(table(("$\\frac$", "two\nlines", 1.0), ("a", "$b", 2.0))).plot(kind=kind)
+    assert drawn(display, tmp_path)
+    assert "two lines" in " ".join(labels(display.ax_.yaxis) + labels(display.ax_.xaxis))
+
+
 def test_pipelines_are_drawn_by_their_users_names():
     frame = pd.DataFrame({"sex": ["F", "M", "I"], "age": [1.0, 2.0, 4.0]})
     steps = make_column_transformer((OneHotEncoder(), ["sex"]), (StandardScaler(), ["age"])).fit(frame)

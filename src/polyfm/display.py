@@ -250,7 +250,7 @@ class InteractionDisplay:
         if scale is not None:
             name += " x spreads"
         if is_classifier(estimator):
-            name += f", for class {estimator.classes_[1] if target is None else target}"
+            name += f", for class {_literal(estimator.classes_[1] if target is None else target)}"
         return cls(table, weight_name=name).plot(kind=kind, ax=ax, **kwargs)
 
     def plot(self, *, kind="auto", ax=None, **kwargs):
@@ -299,7 +299,7 @@ class InteractionDisplay:
         columns, column = np.unique(places[:, 1], return_inverse=True)
         W = np.full((len(rows), len(columns)), np.nan)
         W[row, column] = weights
-        labels = np.array([short[name] for name in order])
+        labels = np.array([_literal(short[name]) for name in order])
         room = FONT * CHARACTER * POINT * max(map(len, labels))  # inches
         self.figure_, self.ax_ = _axes(ax, figsize=(2.0 + room + 0.6 * len(columns), 1.2 + room + 0.45 * len(rows)))
         unlisted = np.isnan(W) & (rows[:, None] >= columns + (0 if np.any(places[:, 0] == places[:, 1]) else 1))
@@ -335,7 +335,7 @@ class InteractionDisplay:
             self.ax_.text(j + 0.5, i + 0.5, text, ha="center", va="center", color=colour, fontsize=size)
 
     def _bars(self, names, short, weights, ax, kwargs):
-        labels = [monomial([short[name] for name in row]) for row in names[:MOST_BARS].tolist()]
+        labels = [_literal(monomial([short[name] for name in row])) for row in names[:MOST_BARS].tolist()]
         room = FONT * CHARACTER * POINT * max(map(len, labels))  # inches
         self.figure_, self.ax_ = _axes(ax, figsize=(4.5 + room, 1.2 + 0.22 * len(labels)))
         n = min(len(labels), int(_size(self.ax_)[1] / SMALLEST_FONT))
@@ -490,6 +490,11 @@ def _fit_labels(ax, axis, n: int) -> None:
     size = min(FONT, 0.6 * width / n if axis is ax.xaxis else 0.85 * height / n)  # those of x are slanted
     for label in axis.get_ticklabels():
         label.set_fontsize(max(size, 1.0))
+
+
+def _literal(text) -> str:
+    """A text in one line that matplotlib does not take for a formula."""
+    return " ".join(str(text).split()).replace("$", r"\$")
 
 
 def _last_step(estimator):
