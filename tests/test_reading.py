@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
-from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction import DictVectorizer, FeatureHasher
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 from sklearn.feature_selection import SelectKBest, VarianceThreshold
 from sklearn.impute import SimpleImputer
@@ -278,20 +278,27 @@ def test_a_number_and_the_flag_of_its_gaps_are_one_field(table):
     assert ("town is missing", "age is missing") in pairs
 
 
-def test_encoders_that_know_more_columns_than_they_say_are_read_by_name(table):
-    """Of an encoder whose output is not what its attributes say, names tell the columns."""
+class InParts(TableEncoder):
+    """An encoder that says which fields it makes, and makes two of one column."""
 
-    class Later(TableEncoder):
-        def transform(self, X):
-            return sp.hstack([super().transform(X), np.ones((len(X), 1))]).tocsr()
+    def transform(self, X):
+        return sp.hstack([super().transform(X), np.ones((len(X), 1))]).tocsr()
 
-        def get_feature_names_out(self, input_features=None):
-            return np.append(super().get_feature_names_out(input_features), "sex=unknown")
+    def get_feature_names_out(self, input_features=None):
+        return np.append(super().get_feature_names_out(input_features), "age is odd")
 
-    pipeline, _ = ending_in_a_model(Later(), table)
+    def get_fields_out(self, input_features=None):
+        return [name.partition("=")[0] for name in super().get_feature_names_out(input_features)] + ["age.oddity"]
+
+
+def test_encoders_may_say_their_fields(table):
+    pipeline, _ = ending_in_a_model(InParts(), table)
     pairs = pairs_of(interactions(pipeline, top=1000))
-    assert ("sex=F", "sex=unknown") not in pairs
-    assert ("town=Rome", "sex=unknown") in pairs
+    assert ("sex=F", "sex=M") not in pairs
+    assert ("age", "age is odd") in pairs
+    parts = explain(pipeline, table.iloc[0]).set_index("term")
+    assert parts["input"]["sex=F x age is odd"] == f"sex = F, age = {table['age'][0]:.6g}"
+    assert parts["input"]["age x age is odd"] == f"age = {table['age'][0]:.6g}"
 
 
 def test_fields_of_the_caller_come_before_those_of_the_pipeline(table):
@@ -355,6 +362,11 @@ def test_arrays_and_texts_are_explained_as_they_are():
     assert "input" not in explain(pipeline, X[4], feature_names=list("abc"))
     assert "input" not in explain(pipeline[-1], X[4])
 
+    rows = [{"user": "ann", "age": 3.0}, {"user": "bob", "age": 4.0}]
+    pipeline, _ = ending_in_a_model(DictVectorizer(), rows)
+    assert set(explain(pipeline, rows[1])["term"]) == {"intercept", "age", "user=bob", "age x user=bob"}
+    assert ("user=ann", "user=bob") not in pairs_of(interactions(pipeline, X=rows))
+
     texts = ["good film", "bad film", "good good plot", "plot of a bad film"]
     pipeline, encoded = ending_in_a_model(TfidfVectorizer(), texts)
     parts = explain(pipeline, "good plot")
@@ -362,6 +374,13 @@ def test_arrays_and_texts_are_explained_as_they_are():
     pd.testing.assert_frame_equal(explain(pipeline, ["good plot"]), parts)
     assert ("bad", "good") in pairs_of(interactions(pipeline))
     assert ("bad", "good") not in pairs_of(interactions(pipeline, X=texts))
+
+    frame = pd.DataFrame({"film": texts, "sex": ["F", "M", "F", "M"]})
+    steps = make_column_transformer((TfidfVectorizer(), "film"), (OneHotEncoder(), ["sex"]))
+    pipeline, _ = ending_in_a_model(steps, frame)
+    parts = explain(pipeline, frame.iloc[0]).set_index("term")
+    assert parts["input"]["tfidfvectorizer__film x onehotencoder__sex_F"] == "sex = F"  # the word film, not the column
+    assert ("onehotencoder__sex_F", "onehotencoder__sex_M") not in pairs_of(interactions(pipeline, top=100))
 
 
 def test_classes_of_a_pipeline_are_explained(table):

@@ -170,7 +170,8 @@ def explain(estimator, x, *, feature_names=None, target=None, max_degree_terms=1
     polynomial = Polynomial.of(subject.model, target)
     if not isinstance(max_degree_terms, Integral) or isinstance(max_degree_terms, bool) or max_degree_terms < 0:
         raise ValueError(f"max_degree_terms must be an integer >= 0, got {max_degree_terms!r}.")
-    x, present, values = subject.row(x)
+    row = subject.row(x)
+    present, values = row.present, row.values
     names = subject.features.names[present]
     constant = polynomial.constant()
     rows = [("intercept", "", 0, 1.0, constant, constant)]
@@ -185,12 +186,12 @@ def explain(estimator, x, *, feature_names=None, target=None, max_degree_terms=1
         weights = terms.weights(features)
         for js, weight, contribution in zip(features, weights, contributions, strict=True):
             term = monomial([names[j] for j in js])
-            rows.append((term, subject.inputs(x, present[js]), degree, np.prod(values[js]), weight, contribution))
+            rows.append((term, subject.inputs(row, present[js]), degree, np.prod(values[js]), weight, contribution))
         if len(features) < count:
             others = f"all {count - len(features):,} {'other ' if listed else ''}interactions of degree {degree}"
             rows.append((others, "", degree, np.nan, np.nan, here.total() - np.sum(contributions)))
     table = pd.DataFrame(rows, columns=["term", "input", "degree", "value", "weight", "contribution"])
-    return table if subject.has_columns else table.drop(columns="input")
+    return table if row.inputs else table.drop(columns="input")
 
 
 # -- arguments --------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from polyfm.cli.saved import Saved
 from polyfm.cli.sources import Source
 from polyfm.cli.terminal import need_output, print_json, print_table, say, show
 from polyfm.datafiles import DataFileError
+from polyfm.files.tables import required
 from polyfm.modelfile import model_info
 
 DIGITS = 5  # of the largest number of a sum
@@ -41,12 +42,14 @@ EXACT = Context(prec=400)  # decimal places enough for any float that is not sma
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 @data_options
 @plainly
-def explain(model, degree, top, label, data, row, impossible, plot, as_json, target, format_, text, zero_based):
+def explain(model, degree, top, label, data, row, impossible, plot, as_json, **reading):
     """Show the strongest interactions of a saved MODEL, or what makes up one prediction."""
     from polyfm.interpretation import explain as explain_row
     from polyfm.interpretation import interactions
 
     form = None if plot is None else picture_format(plot)
+    if plot is not None:
+        required("matplotlib", "plot", "--plot")
     check_outputs({"MODEL": model, "--data": data}, plot=plot)
     need_output()
     if row is not None and data is None:
@@ -54,7 +57,7 @@ def explain(model, degree, top, label, data, row, impossible, plot, as_json, tar
     if row is not None and (degree is not None or impossible) and plot is None:
         option = "--all" if degree is None else "--degree"
         raise click.UsageError(f"{option} does not go with --row: a prediction has terms of all degrees.")
-    source = make_source(data, target, format_, text, zero_based)
+    source = make_source(data, **reading)
     saved = Saved(model)
     chosen = _class(saved, label)
     options = {"degree": degree, "top": top, "target": chosen, "impossible": impossible}
@@ -154,7 +157,7 @@ def _class(saved: Saved, label: str | None):
 
 
 def _all_rows(saved: Saved, source: Source):
-    chunks = [X for X, _ in saved.chunks(source, with_target=False)]
+    chunks = [X for X, *_ in saved.chunks(source, with_target=False)]
     if hasattr(chunks[0], "iloc"):
         import pandas
 
@@ -164,7 +167,7 @@ def _all_rows(saved: Saved, source: Source):
 
 def _nth_row(saved: Saved, source: Source, row: int):
     seen = 0
-    for X, _ in saved.chunks(source, with_target=False):
+    for X, *_ in saved.chunks(source, with_target=False):
         if row < seen + X.shape[0]:
             at = row - seen
             return X.iloc[at : at + 1] if hasattr(X, "iloc") else X[at : at + 1]

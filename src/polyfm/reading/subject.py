@@ -46,11 +46,6 @@ class Subject(NamedTuple):
         fields = self.features.fields
         return None if all(field is None for field in fields) else fields
 
-    @property
-    def has_columns(self) -> bool:
-        """Whether it is known which columns of the user's table features come from."""
-        return self.steps is not None and self.columns is not None and bool(np.any(self.features.sources >= 0))
-
     def encoded(self, X, name: str = "X") -> Any:
         """Rows as the model takes them."""
         if self.steps is not None:
@@ -58,10 +53,9 @@ class Subject(NamedTuple):
         X = checked_sparse(X, name)
         return validate_data(self.model, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
 
-    def row(self, x) -> tuple[Any, np.ndarray, np.ndarray]:
-        """One row as the pipeline takes it; positions and values of the features of it that are not 0."""
+    def row(self, x) -> "Row":
         if self.steps is None:
-            return x, *_nonzeros(self.model, x)
+            return Row(*_nonzeros(self.model, x), None)
         x = self._as_rows(x)
         encoded = self.steps.transform(x)
         if encoded.shape[0] != 1:
@@ -69,11 +63,11 @@ class Subject(NamedTuple):
                 f"x has {encoded.shape[0]} rows, but one was expected: explain one row at a time, for instance "
                 "x=X[:1] or, of a frame, x=X.iloc[0]."
             )
-        return x, *_nonzeros(self.model, encoded)
+        return Row(*_nonzeros(self.model, encoded), self._inputs(x))
 
     def _as_rows(self, x) -> Any:
         """One row as a table of one."""
-        if isinstance(x, str):
+        if isinstance(x, str) or (isinstance(x, dict) and self.columns is None):
             return [x]
         if isinstance(x, dict) or (hasattr(x, "to_frame") and self.columns is not None):
             import pandas
@@ -84,15 +78,29 @@ class Subject(NamedTuple):
         x = np.asarray(x) if isinstance(x, np.ndarray) else np.asarray(x, dtype=object)
         return x.reshape(1, -1) if x.ndim == 1 else x
 
-    def inputs(self, x, positions: np.ndarray) -> str:
-        """The values that the user gave for the columns that some features come from: ``sex = F, length = 0.5``."""
-        parts = []
-        for j in dict.fromkeys(self.features.sources[positions].tolist()):
-            if j >= 0 and self.columns is not None:
-                name = self.columns[j]
-                value = np.asarray(x[name])[0] if hasattr(x, "columns") else _entry(x, j)
-                parts.append(f"{name} = {_shown(value)}")
-        return ", ".join(parts)
+    def _inputs(self, x) -> list[str] | None:
+        """For each column of a table of one row what stands in it, such as ``age = 30``; None where features do not
+        come from columns, as far as is known."""
+        if self.columns is None or np.all(self.features.sources < 0):
+            return None
+        if hasattr(x, "columns"):
+            values = [np.asarray(x[name])[0] for name in self.columns]
+        else:
+            values = (x.toarray() if sp.issparse(x) else np.asarray(x, dtype=object))[0].tolist()
+        return [f"{name} = {_shown(value)}" for name, value in zip(self.columns, values, strict=True)]
+
+    def inputs(self, row: "Row", positions: np.ndarray) -> str:
+        """What stood in the columns that some features come from: ``sex = F, length = 0.5``."""
+        sources = dict.fromkeys(self.features.sources[positions].tolist())
+        return ", ".join(row.inputs[j] for j in sources if j >= 0) if row.inputs else ""
+
+
+class Row(NamedTuple):
+    """One row: the features of it that are not 0 and, of a pipeline on a table, what stood in its columns."""
+
+    present: np.ndarray
+    values: np.ndarray
+    inputs: list[str] | None
 
 
 def _apart(estimator) -> tuple[Any, Pipeline | None]:
@@ -157,10 +165,6 @@ def _nonzeros(model, x) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"x has a value that is not a finite number, in feature {int(np.argmin(np.isfinite(row)))}.")
     present = np.flatnonzero(row)
     return present, row[present]
-
-
-def _entry(x, j: int) -> Any:
-    return x.toarray()[0, j] if sp.issparse(x) else np.asarray(x, dtype=object)[0, j]
 
 
 def _shown(value: Any) -> str:

@@ -46,13 +46,15 @@ def trace(step: Any, features: Features | None) -> Features | None:
         for _, part in step.steps:
             features = trace(part, features)
         return features
+    if isinstance(step, FeatureUnion):
+        return _side_by_side(step, features)
     d = getattr(step, "n_features_in_", None)
-    if d is not None and (features is None or len(features.names) != d):
+    if d is None:
+        features = None  # it takes texts, or whatever else is no table
+    elif features is None or len(features.names) != d:
         features = Features.new(getattr(step, "feature_names_in_", [f"x{j}" for j in range(d)]))
     if isinstance(step, ColumnTransformer) and features is not None:
         return _columns_apart(step, features)
-    if isinstance(step, FeatureUnion):
-        return _side_by_side(step, features)
     names = _names_out(step, features)
     if names is None:
         return None
@@ -61,8 +63,10 @@ def trace(step: Any, features: Features | None) -> Features | None:
     for kind, widths in ((OneHotEncoder, _one_hot_widths), (KBinsDiscretizer, _bin_widths)):
         if isinstance(step, kind):
             return _fields_of_widths(step, names, features, widths(step))
+    if hasattr(step, "get_fields_out"):
+        return _fields_by_label(step, names, features)
     if isinstance(step, TableEncoder):
-        return _fields_of_table(step, names, features)
+        return _fields_by_name(step, names, features)
     return _by_name(names, features)
 
 
@@ -96,13 +100,10 @@ def _by_name(names: np.ndarray, features: Features) -> Features:
 
 def _fields_of_widths(step: Any, names: np.ndarray, features: Features, widths: list[int]) -> Features:
     """Column j becomes widths[j] features, a field."""
-    new = Features.new(names)
     if sum(widths) != len(names):
-        return new
+        return Features.new(names)
     column = np.repeat(np.arange(len(widths)), widths)
-    new.sources[:] = features.sources[column]
-    new.fields[:] = [(id(step), j) for j in column.tolist()]
-    return new
+    return _fields_of_columns(step, names, features, column, column.tolist())
 
 
 def _one_hot_widths(step: Any) -> list[int]:
@@ -118,43 +119,37 @@ def _bin_widths(step: Any) -> list[int]:
     return [1] * len(step.n_bins_) if step.encode == "ordinal" else [int(n) for n in step.n_bins_]
 
 
-def _fields_of_table(step: Any, names: np.ndarray, features: Features) -> Features:
-    """The features of a column that is no number are ``column=value`` or ``column is missing``."""
-    new = Features.new(names)
-    column = _columns_in_order(step)
-    if len(column) != len(names):
-        column = _columns_by_name(names.tolist(), features.names.tolist())
-    known = column >= 0
+def _fields_by_label(step: Any, names: np.ndarray, features: Features) -> Features:
+    """Encoders that say the field of each feature by `get_fields_out`: a column, or ``column.part``."""
+    labels = list(step.get_fields_out(None if hasattr(step, "feature_names_in_") else features.names))
+    columns, place = features.names.tolist(), {}
+    for label in dict.fromkeys(labels):
+        exact = _only([label], columns)
+        place[label] = exact if exact >= 0 else _only([c for c in columns if str(label).startswith(f"{c}.")], columns)
+    return _fields_of_columns(step, names, features, np.array([place[label] for label in labels]), labels)
+
+
+def _fields_by_name(step: Any, names: np.ndarray, features: Features) -> Features:
+    """Encoders that call a feature ``column``, ``column=value`` or ``column is missing``."""
+    columns = features.names.tolist()
+    column = np.array([_only([c for c in columns if name in (c, f"{c} is missing")], columns) for name in names])
+    for i in np.flatnonzero(column < 0):
+        column[i] = _only([c for c in columns if str(names[i]).startswith(f"{c}=")], columns)
+    return _fields_of_columns(step, names, features, column, column.tolist())
+
+
+def _only(fitting: list, columns: list) -> int:
+    """The place of the one column that fits, or -1."""
+    return columns.index(fitting[0]) if len(fitting) == 1 and columns.count(fitting[0]) == 1 else -1
+
+
+def _fields_of_columns(step: Any, names: np.ndarray, features: Features, column: np.ndarray, labels: list) -> Features:
+    """Features of known columns, or of none (-1), whose fields have labels."""
+    new, known = Features.new(names), column >= 0
     new.sources[known] = features.sources[column[known]]
-    new.fields[known] = _as_objects([(id(step), j) for j in column[known].tolist()])
+    for i in np.flatnonzero(known):
+        new.fields[i] = (id(step), labels[i])
     return new
-
-
-def _columns_in_order(step: Any) -> np.ndarray:
-    texts, numbers = np.flatnonzero(step.categorical_), np.flatnonzero(~step.categorical_)
-    if len(texts) != len(step.categories_) or len(step.flagged_) != len(numbers):
-        return np.empty(0, dtype=int)
-    return np.concatenate(
-        [np.repeat(texts, [len(values) for values in step.categories_]), numbers, numbers[step.flagged_]]
-    )
-
-
-def _columns_by_name(names: list, columns: list) -> np.ndarray:
-    """The column of each feature, -1 where two would do."""
-    found = np.full(len(names), -1)
-    for i, name in enumerate(names):
-        fitting = [j for j, column in enumerate(columns) if name in (column, f"{column} is missing")]
-        fitting = fitting or [j for j, column in enumerate(columns) if str(name).startswith(f"{column}=")]
-        if len(fitting) == 1:
-            found[i] = fitting[0]
-    return found
-
-
-def _as_objects(values: list) -> np.ndarray:
-    """An array of tuples, which NumPy would take for rows."""
-    objects = np.empty(len(values), dtype=object)
-    objects[:] = values
-    return objects
 
 
 # -- steps side by side -----------------------------------------------------------------------------------------------
