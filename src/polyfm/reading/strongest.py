@@ -25,7 +25,7 @@ def strongest(
     together, largest first, their weights, and, where the budget was too small to be sure, a bound on the |weight| of
     all others."""
     d, bound = len(terms.P), None
-    top = min(top, together.n_monomials(d, terms.degree, terms.repeats) if together else terms.n_monomials)
+    top = min(top, together.most_monomials(terms.degree, terms.repeats) if together else terms.n_monomials)
     if top == 0:
         features = np.empty((0, terms.degree), dtype=int)
     elif terms.degree == 1:

@@ -31,19 +31,18 @@ class Together(NamedTuple):
                 seen = None  # all features occur together
         return None if fields is None and seen is None else cls(fields, seen)
 
-    def n_monomials(self, d: int, degree: int, repeats: bool) -> int:
-        """How many the fields allow."""
-        sizes = np.ones(d, dtype=int) if self.fields is None else np.unique(self.fields, return_counts=True)[1]
-        ways = [1] + [0] * degree  # of each degree, with the fields so far
-        for size, n_fields in zip(*np.unique(sizes, return_counts=True), strict=True):
-            # One feature each of i of these fields, which repeats share out the degree among.
-            more = [0] * (degree + 1)
-            for i in range(min(degree, int(n_fields)) + 1):
-                chosen = math.comb(int(n_fields), i) * int(size) ** i
-                for m in range(i, degree + 1 if repeats and i else i + 1):
-                    more[m] += chosen * (math.comb(m - 1, i - 1) if i else 1)
-            ways = [sum(ways[t] * more[m - t] for t in range(m + 1)) for m in range(degree + 1)]
-        return ways[degree]
+    def most_monomials(self, degree: int, repeats: bool) -> int:
+        """A bound on their number, which is exact where fields alone rule some out."""
+        bounds = []
+        if self.fields is not None:
+            bounds.append(_one_of_each(np.unique(self.fields, return_counts=True)[1], degree, repeats))
+        if self.seen is not None:
+            sizes, n_rows = np.unique(np.diff(self.seen.indptr), return_counts=True)
+            more = degree - 1 if repeats else 0
+            bounds.append(
+                sum(int(n) * math.comb(int(size) + more, degree) for size, n in zip(sizes, n_rows, strict=True))
+            )
+        return min(bounds)
 
     def occurring(self, features: np.ndarray) -> np.ndarray:
         """Which of the features any row has."""
@@ -87,3 +86,16 @@ class Together(NamedTuple):
                 chosen = np.unique(monomial)
                 possible[i] &= len(np.unique(self.fields[chosen])) == len(chosen)
         return possible
+
+
+def _one_of_each(sizes: np.ndarray, degree: int, repeats: bool) -> int:
+    """Monomials of one feature at most, or powers of it, of each of some fields."""
+    ways = [1] + [0] * degree  # of each degree, with the fields so far
+    for size, n_fields in zip(*np.unique(sizes, return_counts=True), strict=True):
+        more = [0] * (degree + 1)
+        for i in range(min(degree, int(n_fields)) + 1):  # features of i of these fields, which share out the degree
+            chosen = math.comb(int(n_fields), i) * int(size) ** i
+            for m in range(i, degree + 1 if repeats and i else i + 1):
+                more[m] += chosen * (math.comb(m - 1, i - 1) if i else 1)
+        ways = [sum(ways[t] * more[m - t] for t in range(m + 1)) for m in range(degree + 1)]
+    return ways[degree]
