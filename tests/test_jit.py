@@ -90,7 +90,7 @@ def test_editing_what_is_not_compiled_compiles_nothing_anew(tmp_path):
     home = copied_package(tmp_path)
     hits = VALUE + PRINT + "; print(sum(total_loss.stats.cache_hits.values()))"
     run_in(home, hits)
-    for name in ("display.py", "estimators/base.py", "solvers/sgd.py"):
+    for name in ("display/axes.py", "estimators/base.py", "solvers/sgd.py"):
         path = home / "polyfm" / name
         path.write_text(path.read_text().replace('"""', '"""Edited. ', 1))
     assert run_in(home, hits).split() == ["2.0", "1"]

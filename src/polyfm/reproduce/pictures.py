@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyfm.display import COLOURS
+from polyfm.display.axes import COLOURS
 
 Row = dict[str, Any]
 MARKERS = "osD^vPX"
