@@ -1,7 +1,8 @@
 """Every import of a name that scikit-learn keeps private or has not always had, in one place."""
 
 from sklearn.base import _fit_context as fit_context
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, RealNotInt, StrOptions
+from sklearn.utils._set_output import _get_output_config as output_config
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
 try:  # callbacks came with scikit-learn 1.9
@@ -19,8 +20,10 @@ __all__ = [
     "CallbackSupportMixin",
     "HasMethods",
     "Interval",
+    "RealNotInt",
     "StrOptions",
     "check_sample_weight",
     "fit_context",
+    "output_config",
     "with_callbacks",
 ]
