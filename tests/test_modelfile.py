@@ -1,5 +1,6 @@
 """Model files: what goes in comes out, bit for bit; what does not belong is refused; nothing is ever half written."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -17,11 +18,27 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction import DictVectorizer, FeatureHasher
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
+from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures, StandardScaler
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    KBinsDiscretizer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    RobustScaler,
+    StandardScaler,
+)
 from untrained import untrained
 
 import polyfm
@@ -205,6 +222,159 @@ def test_pipelines_with_scalers_come_back(scaler, tmp_path):
     assert model_info(tmp_path / "model.polyfm")["steps"][1:] == ["passthrough", "FactorizationMachineRegressor"]
 
 
+MACHINE = FactorizationMachineRegressor(max_iter=3, n_components=2, random_state=0)
+WORDS = np.array(["a b", "b c d", "a", "c c d e", "e f", "a b c", "f", "d é", "b", "a f", "x y", "y a b"], dtype=object)
+MIXED = pd.DataFrame(
+    {
+        "city": ["x", "y", "x", None, "z", "x", "y", "x", "x", "y", "w", "x"],
+        "size": pd.Categorical(list("smlsmlsmlsml"), categories=list("sml")),
+        "code": np.arange(12) % 5,
+        "price": [1.0, np.nan, 3, 4, 5, 6, np.nan, 8, 9, 1, 2, 3],
+        "empty": [np.nan] * 12,
+        "words": WORDS,
+    }
+)
+NUMBERS = np.where(np.arange(60).reshape(12, 5) % 7 == 3, np.nan, X)
+# What is transformed, and transformers of it: each must do the same once it was saved and loaded.
+TRANSFORMERS = {
+    "robust scaler": (X, RobustScaler()),
+    "normalizer": (X, Normalizer()),
+    "binarizer": (X, Binarizer(threshold=0.3)),
+    "bins": (X, KBinsDiscretizer(4, encode="onehot", strategy="uniform")),
+    "bins, ordinal": (np.hstack([X, np.ones((12, 1))]), KBinsDiscretizer(3, encode="ordinal", strategy="kmeans")),
+    "one-hot": (MIXED[["city", "size", "code"]], OneHotEncoder(handle_unknown="ignore")),
+    "one-hot, dropped": (MIXED[["city", "code"]], OneHotEncoder(drop="if_binary", sparse_output=False, dtype=np.int8)),
+    "one-hot, rare": (MIXED[["city", "code"]], OneHotEncoder(min_frequency=2, handle_unknown="infrequent_if_exist")),
+    "one-hot, rare first": (MIXED[["city"]], OneHotEncoder(max_categories=2, drop="first")),
+    "one-hot, given": (MIXED[["size"]], OneHotEncoder(categories=[["l", "m", "s", "xl"]])),
+    "one-hot of numbers": (np.round(X), OneHotEncoder(handle_unknown="ignore")),
+    "one-hot of numbers with gaps": (np.round(NUMBERS), OneHotEncoder()),
+    "one-hot of words": (WORDS[:, None].astype(str), OneHotEncoder()),
+    "ordinal": (MIXED[["city", "size"]], OrdinalEncoder(encoded_missing_value=-1)),
+    "ordinal, rare": (
+        MIXED[["code", "city"]],
+        OrdinalEncoder(min_frequency=3, handle_unknown="use_encoded_value", unknown_value=-1),
+    ),
+    "ordinal with gaps": (np.round(NUMBERS), OrdinalEncoder()),
+    "imputer": (NUMBERS, SimpleImputer()),
+    "imputer, flags": (NUMBERS, SimpleImputer(strategy="median", add_indicator=True)),
+    "imputer, empty": (MIXED[["price", "empty"]], SimpleImputer()),
+    "imputer, kept": (MIXED[["price", "empty"]], SimpleImputer(keep_empty_features=True, strategy="most_frequent")),
+    "imputer of text": (MIXED[["city", "words"]].astype(object), SimpleImputer(strategy="most_frequent")),
+    "imputer, constant": (
+        np.array([["a", None], [None, None]] * 6, dtype=object),
+        SimpleImputer(missing_values=None, strategy="constant", fill_value="?", add_indicator=True),
+    ),
+    "imputer of zeros": (np.round(X), SimpleImputer(missing_values=0, strategy="constant", fill_value=7)),
+    "float32": (NUMBERS.astype(np.float32), SimpleImputer()),
+    "flags of gaps": (NUMBERS, MissingIndicator(error_on_new=False)),
+    "flags of all": (NUMBERS, MissingIndicator(features="all")),
+    "counts": (WORDS, CountVectorizer(ngram_range=(1, 2), token_pattern=r"\S+")),
+    "tf-idf": (WORDS, TfidfVectorizer(token_pattern=r"(?u)\b\w+\b", sublinear_tf=True, stop_words=["b"])),
+    "tf without idf": (WORDS, TfidfVectorizer(analyzer="char", use_idf=False, min_df=2)),
+    "tf-idf, given": (WORDS, TfidfVectorizer(vocabulary=["b", "a"], token_pattern=r"\w+", smooth_idf=False)),
+    "idf": (np.abs(np.round(X)), TfidfTransformer()),
+    "hashed words": (WORDS, HashingVectorizer(n_features=16, alternate_sign=False)),
+    "hashed": ([w.split() for w in WORDS], FeatureHasher(8, input_type="string")),
+    "dicts": ([{"a": 1, "b": str(i % 3)} for i in range(12)], DictVectorizer()),
+    "union": (
+        X,
+        FeatureUnion(
+            [("a", StandardScaler()), ("b", MaxAbsScaler()), ("c", "drop")], transformer_weights={"b": 3.0}
+        ),
+    ),
+    "columns": (
+        MIXED,
+        ColumnTransformer(
+            [
+                ("words", TfidfVectorizer(token_pattern=r"\w+"), "words"),
+                ("hot", OneHotEncoder(handle_unknown="ignore"), ["size", "city"]),
+                ("number", make_pipeline(SimpleImputer(), StandardScaler()), make_column_selector(dtype_include=float)),
+                ("none", StandardScaler(), []),
+                ("left out", "drop", ["empty"]),
+            ],
+            remainder="passthrough",
+            transformer_weights={"hot": 0.5},
+        ),
+    ),
+    "columns of an array": (
+        X,
+        ColumnTransformer(
+            [("a", StandardScaler(), [0, 2]), ("b", "passthrough", slice(3, 5))],
+            remainder=MaxAbsScaler(),
+            sparse_threshold=0,
+        ),
+    ),
+    "columns by a mask": (X, ColumnTransformer([("a", MinMaxScaler(), np.arange(5) % 2 == 0)])),
+    "columns within columns": (
+        MIXED[["price", "code", "city"]],
+        make_column_transformer(
+            (make_column_transformer((StandardScaler(), ["code"]), remainder=SimpleImputer()), ["price", "code"]),
+            (OneHotEncoder(sparse_output=False), ["city"]),
+        ),
+    ),
+    "pandas within": (
+        MIXED[["price", "code"]],
+        make_pipeline(
+            SimpleImputer().set_output(transform="pandas"), make_column_transformer((StandardScaler(), ["code"]))
+        ),
+    ),
+    "a table within": (
+        MIXED[["price", "city"]], make_column_transformer((TableEncoder(min_frequency=2), ["price", "city"]))
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of columns that are empty, or all the same
+@pytest.mark.parametrize("case", TRANSFORMERS)
+def test_transformers_of_scikit_learn_come_back(case, tmp_path):
+    data, transformer = TRANSFORMERS[case]
+    transformer = clone(transformer).fit(data)
+    loaded = saved_and_loaded(transformer, tmp_path)
+    expected, found = transformer.transform(data), loaded.transform(data)
+    assert type(found) is type(expected)
+    dense = [np.asarray(m.toarray() if hasattr(m, "toarray") else m) for m in (expected, found)]
+    assert dense[0].dtype == dense[1].dtype
+    assert_array_equal(*dense)
+    if hasattr(transformer, "get_feature_names_out") and not case.startswith("hashed"):
+        with contextlib.suppress(AttributeError):  # of parts that give no names
+            assert_array_equal(loaded.get_feature_names_out(), transformer.get_feature_names_out())
+    again = clone(loaded).fit(data).transform(data)  # parameters, too, are those that were given
+    assert_array_equal(np.asarray(again.toarray() if hasattr(again, "toarray") else again), dense[0])
+    save_model(loaded, tmp_path / "again.polyfm")
+    assert (tmp_path / "again.polyfm").read_bytes() == (tmp_path / "model.polyfm").read_bytes()
+
+
+def test_unseen_values_mean_the_same_to_transformers_that_were_loaded(tmp_path):
+    rare = OneHotEncoder(min_frequency=3, handle_unknown="infrequent_if_exist")
+    encoder = make_column_transformer((rare, ["city"]), (SimpleImputer(), ["price"]))
+    model = make_pipeline(encoder, MACHINE).fit(MIXED, Y)
+    loaded = saved_and_loaded(model, tmp_path)
+    new = pd.DataFrame({"city": ["new", "x", "w", None], "price": [np.nan, 1, 2, 3], "more": 1})
+    assert_array_equal(loaded.predict(new), model.predict(new))
+    assert model_info(tmp_path / "model.polyfm")["steps"] == ["ColumnTransformer", "FactorizationMachineRegressor"]
+    with pytest.raises(ValueError, match="columns are missing: {'price'}"):
+        loaded.predict(new[["city"]])
+    strict = saved_and_loaded(OneHotEncoder().fit(MIXED[["city"]]), tmp_path)
+    with pytest.raises(ValueError, match="unknown categories"):
+        strict.transform(new[["city"]])
+
+
+def test_the_table_that_a_model_learned_from_is_remembered(tmp_path):
+    save_model(untrained(FactorizationMachineRegressor()), tmp_path / "m", table={"target": "y", "text": ["zip"]})
+    assert model_info(tmp_path / "m")["table"] == {"target": "y", "text": ["zip"]}
+    save_model(untrained(FactorizationMachineRegressor()), tmp_path / "m")
+    assert model_info(tmp_path / "m")["table"] is None
+    for wrong in ({"target": 3}, {"text": "zip"}, {"text": [1]}, {"other": "y"}):
+        with pytest.raises(ModelFileError, match="table must be"):
+            save_model(untrained(FactorizationMachineRegressor()), tmp_path / "m", table=wrong)
+        hostile = rewritten(
+            tmp_path / "m", tmp_path / "hostile", lambda header, wrong=wrong: {**header, "table": wrong}
+        )
+        with pytest.raises(ModelFileError, match="does not understand"):
+            model_info(hostile)
+
+
 TABLE = pd.DataFrame(
     {
         "user": [1, 2, 3, 1, 2, 3, 1, 2],
@@ -225,6 +395,22 @@ def test_pipelines_from_tables_come_back(tmp_path):
         assert_array_equal(loaded.predict(table), model.predict(table))
     assert_array_equal(loaded[0].get_feature_names_out(), model[0].get_feature_names_out())
     assert loaded[0].fields == ["user"]
+
+
+def test_encoders_of_dates_rare_values_and_hashes_come_back(tmp_path):
+    table = TABLE.assign(
+        when=pd.date_range("2026-01-01", periods=8, freq="8h"),
+        day=[f"{i}.1.2026" for i in range(1, 9)],
+        many=list("abcdefgh"),
+    )
+    options = {"dates": {"day": "%d.%m.%Y"}, "min_frequency": 1, "n_buckets": 4}
+    model = make_pipeline(TableEncoder(["user"], **options).set_output(transform="pandas"), MACHINE)
+    model.fit(table, np.arange(8.0))
+    loaded = saved_and_loaded(model, tmp_path)
+    assert loaded[0].get_params() == model[0].get_params()
+    pd.testing.assert_frame_equal(loaded[0].transform(table), model[0].transform(table))
+    assert_array_equal(loaded.predict(table), model.predict(table))
+    assert loaded.predict(table[3:4])[0] == loaded.predict(table.iloc[3].to_dict())[0] == model.predict(table)[3]
 
 
 def test_own_loss_is_remembered_by_name_and_asked_for_before_fitting(tmp_path):
@@ -316,7 +502,25 @@ class Subclass(FactorizationMachineRegressor):
         (lambda: untrained(Subclass()), "not Subclass"),
         (lambda: GridSearchCV(Ridge(), {"alpha": [1.0]}, cv=2).fit(X, Y), "Save its best_estimator_"),
         (lambda: make_pipeline(PolynomialFeatures(), Ridge()).fit(X, Y), "not PolynomialFeatures"),
-        (lambda: make_pipeline(make_pipeline(MaxAbsScaler()), Ridge()).fit(X, Y), "single steps"),
+        (lambda: make_pipeline(make_pipeline(MaxAbsScaler()), Ridge()).fit(X, Y), "not Ridge"),
+        (
+            lambda: make_pipeline(FunctionTransformer(np.abs), MACHINE).fit(X, Y),
+            "code of your own.*before the pipeline",
+        ),
+        (
+            lambda: TfidfVectorizer(tokenizer=str.split, token_pattern=None).fit(["a b"]),
+            "tokenizer.*is code of your own",
+        ),
+        (lambda: TfidfVectorizer(token_pattern="(a+)+b").fit(["aab"]), "can take forever"),
+        (lambda: TfidfVectorizer(token_pattern=r"\w*\w*\w*\w*b").fit(["aab"]), "can take forever"),
+        (lambda: CountVectorizer(input="filename").fit([__file__]), "opens files"),
+        (lambda: OneHotEncoder().fit(np.array([["2020"]], "datetime64[Y]")), "datetime64"),
+        (
+            lambda: ColumnTransformer([("s", MaxAbsScaler(), slice("a", "b"))]).fit(
+                pd.DataFrame(X, columns=list("abcde"))
+            ),
+            "slice of column names",
+        ),
         (
             lambda: untrained(FactorizationMachineClassifier(), classes=np.array(["2020", "2021"], "datetime64[Y]")),
             "classes_ is an array of type datetime64.*numbers or text",
@@ -557,6 +761,70 @@ GROUP = ("object", "model", "groups", 0)
 def test_hostile_headers_with_sound_sums_are_refused(change, why, old, tmp_path):
     with pytest.raises(ModelFileError, match=why):
         load_model(rewritten(old, tmp_path / "hostile", change))
+
+
+PART = ("object", "parts", 0)
+FIRST = (*PART, "object")  # an encoder
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (set_at(*PART, "columns", value=99), "columns that are not there"),
+        (set_at(*PART, "columns", value={"list": [[0]], "tuple": False}), "does not understand"),
+        (set_at(*PART, "width", value=[0, 2**62]), "impossible number of columns"),
+        (set_at(*PART, "object", value="magic"), "does not understand"),
+        (set_at(*PART, "name", value="b"), "two of one name"),
+        (set_at("object", "fitted", "n_features_in_", value=2**40), "feature names|too many"),
+        (set_at("object", "parameters", "transformer_weights", value={"dict": [["a", "x"]]}), "no numbers"),
+        (set_at("object", "output", value="code"), "unknown kind"),
+        (set_at(*FIRST, "class", value="FunctionTransformer"), "does not understand"),
+        (set_at(*FIRST, "parameters", "categories", value={"list": [], "tuple": False}), "never stored so"),
+        (set_at(*FIRST, "parameters", "drop", value={"dict": []}), "does not understand"),
+        (set_at(*FIRST, "parameters", "sparse_output", value="yes"), "sparse_output"),
+        (set_at(*FIRST, "special", "categories", value=[]), "as many lists of categories"),
+        (set_at(*FIRST, "special", "rare", 0, value={"array": "part0.edges"}), "does not understand"),
+        (set_at(*FIRST, "special", value={}), "does not understand"),
+        (set_at(*FIRST, "fitted", "transform", value=1), "attributes"),
+        (
+            set_at("object", "parts", 1, "object", "special", "idf", value={"array": "part0.columns"}),
+            "does not underst",
+        ),
+        (set_at("object", "parts", 1, "object", "parameters", "input", value="filename"), "opens files"),
+        (set_at("object", "parts", 1, "object", "parameters", "token_pattern", value="(a|aa)+$"), "take forever"),
+        (set_at("object", "parts", 1, "object", "parameters", "tokenizer", value="os.system"), "tokenizer"),
+    ],
+)
+def test_hostile_transformers_are_refused(change, why, tmp_path):
+    encoder = ColumnTransformer(
+        [("a", OneHotEncoder(min_frequency=2), ["city"]), ("b", TfidfVectorizer(token_pattern=r"\w+"), "words")]
+    ).fit(MIXED)  # fmt: skip
+    save_model(encoder, tmp_path / "model.polyfm")
+    with pytest.raises(ModelFileError, match=why):
+        load_model(rewritten(tmp_path / "model.polyfm", tmp_path / "hostile", change))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("kinds_", np.array(["category", "magic", "number"], dtype=object), "unknown kinds"),
+        ("sources_", np.array([7, 1, 1]), "blocks of no column"),
+        ("parts_", np.array(["", "year", "hour"], dtype=object), "blocks of no column"),
+        ("buckets_", np.array([-1, 0, 0]), "impossible buckets"),
+        ("rare_", np.array([0.0, 1.0, 2.0]), "wrong types"),
+        ("flagged_", np.array([True]), "do not belong together"),
+        ("scales_", np.array([0.0, 1.0]), "cannot be"),
+    ],
+)
+def test_hostile_encoders_are_refused(key, value, why, tmp_path):
+    when = pd.to_datetime(["2026-01-01 10:00", "2026-02-05 11:00"])
+    encoder = TableEncoder().fit(pd.DataFrame({"city": ["x", "y"], "when": when, "n": [1.0, 2.0]}))
+    save_model(encoder, tmp_path / "model.polyfm")
+    load_model(tmp_path / "model.polyfm")
+    setattr(encoder, key, value)
+    save_model(encoder, tmp_path / "model.polyfm")
+    with pytest.raises(ModelFileError, match=why):
+        load_model(tmp_path / "model.polyfm")
 
 
 def test_numbers_that_are_not_finite_are_refused(tmp_path):

@@ -12,12 +12,17 @@ from polyfm.files.values import Reader, UnstorableError, Writer
 __all__ = ["ModelFileError", "load_model", "model_info", "save_model"]
 
 
-def save_model(estimator, path: Path) -> None:
+def save_model(estimator, path: Path, *, table: dict[str, Any] | None = None) -> None:
     """Save a fitted estimator, or a pipeline that ends with one, to a file.
 
     The file is a zip archive of a JSON header, .npy arrays and their SHA-256 sums (no pickle, no code). It is written
-    whole or not at all, and the same model gives the same bytes. Pipelines may hold `TableEncoder`, `StandardScaler`,
-    `MaxAbsScaler` and `MinMaxScaler` beside polyfm's estimators.
+    whole or not at all, and the same model gives the same bytes.
+
+    Beside polyfm's estimators and `TableEncoder`, it holds scikit-learn's `Pipeline`, `ColumnTransformer` and
+    `FeatureUnion` of these transformers: `OneHotEncoder`, `OrdinalEncoder`, `SimpleImputer`, `MissingIndicator`,
+    `KBinsDiscretizer`, `Binarizer`, `Normalizer`, the scalers `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler` and
+    `RobustScaler`, `CountVectorizer`, `TfidfVectorizer`, `TfidfTransformer`, `HashingVectorizer`, `FeatureHasher` and
+    `DictVectorizer`. What needs code of your own, such as `FunctionTransformer` or a tokenizer, is refused.
 
     What is not stored loads as a default and is noted (see `model_info`): a `RandomState` instance becomes
     ``random_state=None``; of a loss of your own, the name and the numbers are stored, but not the code. Such a model
@@ -30,6 +35,9 @@ def save_model(estimator, path: Path) -> None:
         Fitted.
     path : str or path-like
         Replaced if it exists.
+    table : dict, default=None
+        What the command line is to know of the table that was learned from: ``"target"``, the name of the column that
+        is predicted, and ``"text"``, the names of those that are to be read as text.
 
     Raises
     ------
@@ -53,11 +61,16 @@ def save_model(estimator, path: Path) -> None:
     from polyfm import __version__
 
     writer = Writer()
+    if table is not None and not _is_table(table):
+        raise ModelFileError(
+            f"{os.fspath(path)}: table must be a dict of 'target', a name, and 'text', a list of names; got {table!r}."
+        )
     try:
         record = to_record(estimator, writer)
     except UnstorableError as problem:
         raise ModelFileError(f"{os.fspath(path)}: {type(estimator).__name__} cannot be saved: {problem}.") from problem
-    container.write(path, {"polyfm_version": __version__, "notes": writer.notes, "object": record}, writer.arrays)
+    header = {"polyfm_version": __version__, "notes": writer.notes, "object": record}
+    container.write(path, header if table is None else {**header, "table": table}, writer.arrays)
 
 
 def load_model(path: Path) -> Any:
@@ -108,8 +121,9 @@ def model_info(path: Path) -> dict[str, Any]:
     info : dict
         ``class``, ``parameters``, ``degree``, ``degrees``, ``rank``, ``n_features``, ``n_classes`` (None for
         regressors), ``objective`` (None where it was not kept), ``n_iter``, ``n_parameters``, ``dtype``, ``shapes`` of
-        the arrays, ``steps`` (the classes of a pipeline), ``notes``, ``format_version``, ``polyfm_version`` and
-        ``bytes``. Of a pipeline, all but the first few describe its last step.
+        the arrays, ``steps`` (the classes of a pipeline), ``table`` (as it was given to `save_model`), ``notes``,
+        ``format_version``, ``polyfm_version`` and ``bytes``. Of a pipeline, all but the first few describe its last
+        step.
 
     Raises
     ------
@@ -138,7 +152,7 @@ def model_info(path: Path) -> dict[str, Any]:
 
 
 # What a header of unknown origin can cause; a sound one causes none of these.
-_ODD = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
+_ODD = (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, AssertionError, RecursionError)
 
 
 def _strange(path: Path, header: dict[str, Any], problem: Exception) -> ModelFileError:
@@ -160,6 +174,8 @@ def _described(path: Path, header: dict[str, Any]) -> dict[str, Any]:
         steps = [step["object"] for step in record["steps"]]
         info["steps"] = [step if isinstance(step, str) else step["class"] for step in steps]
         record = steps[-1]
+        while isinstance(record, dict) and record["class"] == "Pipeline":
+            record = record["steps"][-1]["object"]
     shapes = {name: tuple(entry["shape"]) for name, entry in header["arrays"].items()}
     if isinstance(record, dict) and record["class"] in ESTIMATORS:
         fitted, model = record["fitted"], record["model"]
@@ -177,13 +193,23 @@ def _described(path: Path, header: dict[str, Any]) -> dict[str, Any]:
             "n_parameters": sum(math.prod(shapes[name]) for name in names),
             "dtype": "float32" if header["arrays"][names[-2]]["dtype"].endswith("f4") else "float64",
         }
+    if header.get("table") is not None and not _is_table(header["table"]):
+        raise ValueError("a table of another kind")
     return info | {
+        "table": header.get("table"),
         "shapes": shapes,
         "notes": list(map(str, header["notes"])),
         "format_version": header["format_version"],
         "polyfm_version": str(header["polyfm_version"]),
         "bytes": os.path.getsize(path),
     }
+
+
+def _is_table(table: Any) -> bool:
+    if not isinstance(table, dict) or not set(table) <= {"target", "text"}:
+        return False
+    text = table.get("text", [])
+    return isinstance(table.get("target", ""), str) and isinstance(text, list) and all(isinstance(t, str) for t in text)
 
 
 def _plain(value: Any) -> Any:

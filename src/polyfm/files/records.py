@@ -3,13 +3,14 @@
 from numbers import Real
 from typing import Any
 
-import numpy as np
-from sklearn import preprocessing
-from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from polyfm import estimators
+from polyfm.files import compositions, transformers
+from polyfm.files.compositions import COMPOSITIONS
 from polyfm.files.fitted import chosen, model_to_record, restore_model, restored_stream, stream_to_record
+from polyfm.files.transformers import FEATURES, check_features
 from polyfm.files.values import Reader, UnstorableError, Writer
 from polyfm.losses import LOSSES
 from polyfm.tabular import TableEncoder
@@ -23,20 +24,16 @@ ESTIMATORS = {
         estimators.PolynomialNetworkRegressor,
     )
 }
-SCALERS = {
-    cls.__name__: cls for cls in (preprocessing.MaxAbsScaler, preprocessing.MinMaxScaler, preprocessing.StandardScaler)
-}
-FEATURES = ("n_features_in_", "feature_names_in_")
 TRAINING = ("objective_", "history_", "n_iter_", "solver_", "validation_losses_", "n_samples_seen_")
+SINCE_0_2 = ("kinds_", "sources_", "parts_", "rare_", "buckets_")
 # What training leaves beside the parameters. An attribute that is not listed here is not stored.
 FITTED = {
     **dict.fromkeys(ESTIMATORS, (*FEATURES, "classes_", *TRAINING)),
-    "MaxAbsScaler": (*FEATURES, "max_abs_", "scale_", "n_samples_seen_"),
-    "MinMaxScaler": (*FEATURES, "min_", "scale_", "data_min_", "data_max_", "data_range_", "n_samples_seen_"),
-    "StandardScaler": (*FEATURES, "mean_", "var_", "scale_", "n_samples_seen_"),
-    "TableEncoder": (*FEATURES, "categorical_", "medians_", "means_", "scales_", "flagged_"),
+    "TableEncoder": (*FEATURES, "categorical_", "medians_", "means_", "scales_", "flagged_", *SINCE_0_2),
 }
-OPTIONAL = {"feature_names_in_", *TRAINING}
+OPTIONAL = {"feature_names_in_", *TRAINING, *SINCE_0_2}
+OURS: dict[str, Any] = {**ESTIMATORS, "TableEncoder": TableEncoder}
+OUTPUTS = ("default", "pandas", "polars")  # of set_output
 NOT_STORED = {"checkpoint"}  # a path: it means nothing elsewhere, and `fit` writes to it and deletes it
 
 
@@ -77,19 +74,25 @@ class MissingLoss:
 
 
 def to_record(obj: Any, writer: Writer, prefix: str = "") -> dict:
-    """The record of a fitted estimator, scaler, table encoder or pipeline of these."""
-    if isinstance(obj, Pipeline):
-        return _pipeline_to_record(obj, writer)
-    if chosen(obj) is not obj:
-        writer.notes.append(f"This is the model that {type(obj).__name__} has chosen; its search was not stored.")
-        obj = chosen(obj)
+    """The record of a fitted estimator or transformer, or of a composition of these."""
+    record = _to_record(obj, writer, prefix)
+    output = getattr(obj, "_sklearn_output_config", {}).get("transform")
+    return record if output is None else {**record, "output": output}
+
+
+def _to_record(obj: Any, writer: Writer, prefix: str) -> dict:
     name = type(obj).__name__
-    known = {**ESTIMATORS, **SCALERS, "TableEncoder": TableEncoder}
-    if known.get(name) is not type(obj):
-        hint = "Save its best_estimator_. " if hasattr(obj, "best_estimator_") else ""
-        raise UnstorableError(
-            f"{hint}A model file holds {', '.join(sorted(known))}, or a Pipeline of these, but not {name}"
-        )
+    if COMPOSITIONS.get(name) is type(obj):
+        return compositions.to_record(obj, writer, prefix, to_record)
+    if transformers.CLASSES.get(name) is type(obj):
+        check_is_fitted(obj)
+        return transformers.to_record(obj, writer, prefix)
+    if chosen(obj) is not obj:
+        writer.notes.append(f"This is the model that {name} has chosen; its search was not stored.")
+        obj = chosen(obj)
+        name = type(obj).__name__
+    if OURS.get(name) is not type(obj):
+        raise UnstorableError(_not_known(obj))
     check_is_fitted(obj)
     record = {
         "class": name,
@@ -108,6 +111,15 @@ def to_record(obj: Any, writer: Writer, prefix: str = "") -> dict:
     return record
 
 
+def _not_known(obj: Any) -> str:
+    name = type(obj).__name__
+    if isinstance(obj, FunctionTransformer):
+        return f"{name} is code of your own: {transformers.WITHOUT_CODE}"
+    hint = "Save its best_estimator_. " if hasattr(obj, "best_estimator_") else ""
+    known = ", ".join(sorted({*OURS, *transformers.CLASSES, *COMPOSITIONS}))
+    return f"{hint}A model file holds {known}, but not {name}"
+
+
 def _fitted_to_record(obj: Any, writer: Writer, prefix: str) -> dict:
     record = {}
     for key in FITTED[type(obj).__name__]:
@@ -121,14 +133,23 @@ def _fitted_to_record(obj: Any, writer: Writer, prefix: str) -> dict:
 
 def from_record(record: dict, reader: Reader) -> Any:
     """The fitted object of a record."""
+    obj = _from_record(record, reader)
+    if "output" in record:
+        if record["output"] not in OUTPUTS:
+            raise ValueError("an output of an unknown kind")
+        obj.set_output(transform=record["output"])
+    return obj
+
+
+def _from_record(record: dict, reader: Reader) -> Any:
     name = record["class"]
-    if name == "Pipeline":
-        steps = [(str(step["name"]), _step(step["object"], reader)) for step in record["steps"]]
-        if len({name for name, _ in steps}) < max(1, len(steps)):
-            raise ValueError("a pipeline without steps, or with two of one name")
-        return Pipeline(steps)
-    cls = {**ESTIMATORS, **SCALERS, "TableEncoder": TableEncoder}[name]
-    obj = cls(**_parameters_from_record(cls, record["parameters"], reader))
+    cls = {**OURS, **transformers.CLASSES, **COMPOSITIONS}[name]
+    parameters = _parameters_from_record(cls, record["parameters"], reader) if "parameters" in record else {}
+    if name in COMPOSITIONS:
+        return compositions.from_record(record, parameters, reader, from_record)
+    if name in transformers.CLASSES:
+        return transformers.from_record(record, parameters, reader)
+    obj = cls(**parameters)
     obj._validate_params()
     fitted = {key: reader.value(value) for key, value in record["fitted"].items()}
     required = set(FITTED[name]) - OPTIONAL - ({"classes_"} if not hasattr(cls, "decision_function") else set())
@@ -136,10 +157,7 @@ def from_record(record: dict, reader: Reader) -> Any:
         raise ValueError(f"unknown or missing attributes among {sorted(fitted)}")
     for key, value in fitted.items():
         setattr(obj, key, value)
-    if type(obj.n_features_in_) is not int or obj.n_features_in_ < 1:
-        raise ValueError("an impossible number of features")
-    if "feature_names_in_" in fitted and obj.feature_names_in_.shape != (obj.n_features_in_,):
-        raise ValueError("as many feature names as there are features were expected")
+    check_features(fitted)
     if name in ESTIMATORS:
         restore_model(obj, record["model"], reader)
         if "stream" in record:
@@ -147,32 +165,10 @@ def from_record(record: dict, reader: Reader) -> Any:
                 restored_stream(entry, p, reader)
                 for entry, p in zip(record["stream"], obj._fitted.targets, strict=True)
             ]
-    elif name == "TableEncoder":
+    else:
         obj.categories_ = [reader.strings(values) for values in record["categories"]]
         obj._restore()
-    elif any(v.shape != (obj.n_features_in_,) for v in fitted.values() if isinstance(v, np.ndarray)):
-        raise ValueError("as many numbers as there are features were expected")
     return obj
-
-
-def _step(record: Any, reader: Reader) -> Any:
-    return record if record == "passthrough" else from_record(record, reader)
-
-
-def _pipeline_to_record(pipeline: Pipeline, writer: Writer) -> dict:
-    steps = []
-    for i, (name, step) in enumerate(pipeline.steps):
-        if step is None or (isinstance(step, str) and step == "passthrough"):
-            steps.append({"name": name, "object": "passthrough"})
-        elif isinstance(step, Pipeline):
-            raise UnstorableError(
-                "A model file holds a pipeline of single steps; put the inner pipeline's steps into it"
-            )
-        else:
-            steps.append({"name": name, "object": to_record(step, writer, f"step{i}.")})
-    if pipeline.memory is not None:
-        writer.notes.append("The pipeline's memory (cache) was not stored.")
-    return {"class": "Pipeline", "steps": steps}
 
 
 def _parameters_to_record(obj: Any, writer: Writer, prefix: str) -> dict:

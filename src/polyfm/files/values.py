@@ -1,6 +1,7 @@
 """Values that a model file holds: as JSON where JSON has them, and as tagged objects and arrays where not.
 
-``{"array": name}``, ``{"strings": name, ...}``, ``{"list": [...]}``, ``{"float": "inf"}``, ``{"dtype": "float32"}``.
+``{"array": name}``, ``{"strings": name, ...}``, ``{"list": [...]}``, ``{"dict": [[key, value], ...]}``,
+``{"float": "inf"}``, ``{"dtype": "float32"}``.
 """
 
 import math
@@ -13,6 +14,11 @@ import numpy as np
 from polyfm.files.container import can_hold
 
 LONGEST_LIST = 1000
+LONGEST_TAIL = 2  # values without text at the end of texts: None and NaN
+TYPES = {
+    np.dtype(t).name: np.dtype(t).type
+    for t in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?")
+}  # fmt: skip
 
 
 class UnstorableError(ValueError):
@@ -46,6 +52,26 @@ class Writer:
         self.array(f"{name}.ends", np.cumsum([len(part) for part in parts], dtype=np.int64))
         return {"strings": name, "kind": kind, "none": none, "count": len(values)}
 
+    def objects(self, name: str, values: np.ndarray) -> dict:
+        """An array of numbers; or one of objects that are all numbers, or texts with None or NaN at the end."""
+        if values.dtype.kind != "O":
+            return self.strings(name, values) if values.dtype.kind == "U" else self.array(name, values)
+        items = values.tolist()
+        n_texts = len(items)
+        while (
+            n_texts
+            and n_texts > len(items) - LONGEST_TAIL
+            and (items[n_texts - 1] is None or _is_nan(items[n_texts - 1]))
+        ):
+            n_texts -= 1
+        tail = [self.value(name, item) for item in items[n_texts:]]
+        if all(isinstance(item, str) for item in items[:n_texts]):
+            return {"texts": self.strings(name, np.array(items[:n_texts], dtype=object)), "tail": tail}
+        kinds = {type(item) for item in items[:n_texts]}
+        if len(kinds) > 1 or not kinds <= {bool, int, float}:
+            raise UnstorableError(f"an array that holds {', '.join(sorted(kind.__name__ for kind in kinds))}")
+        return {"numbers": self.array(name, np.array(items[:n_texts])), "tail": tail}
+
     def value(self, name: str, value: Any) -> Any:
         """Any value that a record can hold; others raise `UnstorableError`."""
         if value is None or isinstance(value, (bool, str)):
@@ -57,8 +83,10 @@ class Writer:
         if isinstance(value, Real):
             number = float(value)
             return number if math.isfinite(number) else {"float": repr(number)}
-        if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, (np.generic, float, int))):
             return {"dtype": np.dtype(value).name}
+        if isinstance(value, dict) and len(value) <= LONGEST_LIST and all(isinstance(key, str) for key in value):
+            return {"dict": [[key, self.value(f"{name}.{i}", item)] for i, (key, item) in enumerate(value.items())]}
         if isinstance(value, (list, tuple)) and len(value) <= LONGEST_LIST:
             simple = [self.value(name, item) for item in value]
             if not any(isinstance(item, dict) for item in simple):
@@ -67,6 +95,10 @@ class Writer:
             array = np.asarray(value)
             return self.strings(name, array) if array.dtype.kind in "UOT" else self.array(name, array)
         raise UnstorableError(f"an object of type {type(value).__name__}")
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _is_even(texts: list[str]) -> bool:
@@ -98,6 +130,21 @@ class Reader:
         out[: len(texts)] = texts
         return out
 
+    def objects(self, record: dict) -> np.ndarray:
+        if "tail" not in record:
+            found = self.value(record)
+            if not isinstance(found, np.ndarray) or found.ndim != 1:
+                raise ValueError("something else than a list of values")
+            return found
+        first = self.strings(record["texts"]) if "texts" in record else self.arrays[record["numbers"]["array"]]
+        tail = [self.value(item) for item in record["tail"]]
+        if first.ndim != 1 or len(tail) > LONGEST_TAIL or not all(item is None or _is_nan(item) for item in tail):
+            raise ValueError("values of unknown kinds")
+        found = np.empty(len(first) + len(tail), dtype=object)
+        found[: len(first)] = first.tolist()
+        found[len(first) :] = tail
+        return found
+
     def value(self, value: Any) -> Any:
         if not isinstance(value, dict):
             if isinstance(value, list):
@@ -110,6 +157,8 @@ class Reader:
         if "list" in value:
             items = [self.value(item) for item in value["list"]]
             return tuple(items) if value["tuple"] else items
+        if "dict" in value:
+            return {str(key): self.value(item) for key, item in value["dict"]}
         if "float" in value:
             return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}[value["float"]]
-        return {"float32": np.float32, "float64": np.float64}[value["dtype"]]
+        return TYPES[value["dtype"]]
