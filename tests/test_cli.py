@@ -124,7 +124,21 @@ def test_every_parameter_is_an_option_with_help():
     for name in FactorizationMachineRegressor().get_params():
         if name not in ("warm_start", "verbose", "groups"):
             assert "--" + name.replace("_", "-") in text
-    assert "Penalty on the bases" in text
+    assert "Penalty on the interactions" in text
+    order = [
+        "--target",
+        "--field",
+        "--drop",
+        "--model",
+        "--degree",
+        "--beta",
+        "--sep",
+        "--solver",
+        "--init-scale",
+        "--help",
+    ]
+    places = [text.index(f"  {option} ") if option != "--help" else text.index("--help") for option in order]
+    assert places == sorted(places)
 
 
 @pytest.mark.parametrize(
@@ -132,8 +146,8 @@ def test_every_parameter_is_an_option_with_help():
     [
         (["fit", "missing.svm"], "missing.svm"),
         (["fit", "{table}"], "--target"),
-        (["fit", "{table}", "--target", "z"], "There is no column 'z'"),
-        (["fit", "{svm}", "--field", "user"], "--field names columns"),
+        (["fit", "{table}", "--target", "z"], "There is no column 'z' to predict. Its columns are 'a', 'b'"),
+        (["fit", "{svm}", "--field", "user"], "--field is for the columns of a table"),
         (["fit", "{svm}", "--cv", "--beta", "1"], "--cv does not go with --beta"),
         (["fit", "{svm}", "--degree", "1"], "degree"),
         (["fit", "{svm}", "--batch-size", "few"], "--batch-size"),

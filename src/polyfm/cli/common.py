@@ -60,22 +60,41 @@ def _with_plain_paths(message: str, options: dict[str, Any]) -> str:
     return message
 
 
+class OneSign(click.ParamType):
+    """A separator, or the sign before decimals."""
+
+    name = "sign"
+
+    def convert(self, value, param, ctx):
+        value = {"tab": "\t", "\\t": "\t"}.get(value, value)
+        if len(value) != 1 or value in '\r\n"':
+            self.fail(f"{value!r} is not one sign; 'tab' stands for a tab.", param, ctx)
+        return value
+
+
+DATA_OPTIONS = [
+    click.option("--target", help="The column to predict, in a table."),
+    click.option(
+        "--text", multiple=True, help="A column of a table to keep as text, such as 007. May be repeated."
+    ),
+    click.option(
+        "--format", "format_", type=click.Choice(FORMATS), default="auto", help="Of the file. By default, by its name."
+    ),
+    click.option("--sep", type=OneSign(), help="Between the columns of a text file, such as ';' or tab. [default: ,]"),
+    click.option("--decimal", type=OneSign(), help="Before the decimals of its numbers. [default: .]"),
+    click.option("--encoding", help="Of its letters, such as cp1252. [default: utf-8]"),
+    click.option("--zero-based/--one-based", default=None, help="How a svmlight file counts its features."),
+]  # fmt: skip
+
+
 def data_options(command: Callable) -> Callable:
-    for option in (
-        click.option("--target", help="The column to predict, in a table."),
-        click.option(
-            "--format", "format_", type=click.Choice(FORMATS), default="auto", help="By default, by its name."
-        ),
-        click.option(
-            "--text", multiple=True, help="A column of a table to keep as text, such as 007. May be repeated."
-        ),
-        click.option("--zero-based/--one-based", default=None, help="How a svmlight file counts its features."),
-    ):
+    for option in reversed(DATA_OPTIONS):
         command = option(command)
     return command
 
 
-def make_source(data: Path | None, target, format_, text, zero_based) -> Source:
-    source = Source(data, format_, target, tuple(text), "auto" if zero_based is None else zero_based)
+def make_source(data: Path | None, target, format_, text, sep, decimal, encoding, zero_based) -> Source:
+    zero_based = "auto" if zero_based is None else zero_based
+    source = Source(data, format_, target, tuple(text), zero_based, sep, decimal, encoding)
     source.check_options()
     return source

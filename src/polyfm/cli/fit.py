@@ -2,51 +2,66 @@
 
 import time
 import warnings
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
 from rich.progress import TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from sklearn.pipeline import make_pipeline
 
-import polyfm
+from polyfm.cli.columns import Columns, examine
 from polyfm.cli.common import data_options, make_source, plainly
-from polyfm.cli.ending import INTERRUPTED, interrupts_held
-from polyfm.cli.options import estimator_options, given_parameters
+from polyfm.cli.ending import INTERRUPTED
+from polyfm.cli.models import check_estimator, described, make_estimator
+from polyfm.cli.options import Sectioned, estimator_options, given_parameters
 from polyfm.cli.paths import check_outputs, output_option
-from polyfm.cli.scores import Progressive, scores
-from polyfm.cli.sources import Source, check_table, is_classification
-from polyfm.cli.terminal import note, one_line, overwrite, progress_bar, say, show
-from polyfm.estimators.path_search import OF_ONE_FIT
+from polyfm.cli.scores import scores
+from polyfm.cli.sources import Source, is_classification
+from polyfm.cli.stream import check_stream, fit_stream
+from polyfm.cli.terminal import inform, note, one_line, progress_bar, say, show
 from polyfm.estimators.validation import LARGEST, check_range
 from polyfm.modelfile import save_model
+from polyfm.tabular import TableEncoder
 from polyfm.training import hooks
 
 HELD_OUT = 0.2
-# What a stream, whose rows come once in each pass and are scored before they are learned from, has no use for.
-NOT_OF_A_STREAM = (
-    "checkpoint", "checkpoint_interval", "early_stopping", "n_iter_no_change", "tol", "validation_fraction",
-)  # fmt: skip
+MOST_SHOWN = 60  # columns
 WAS_INTERRUPTED = ("Training was interrupted", "The search was interrupted")
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @click.argument("data", type=click.Path(path_type=Path), required=False)
 @output_option("--model", "model_path", help="Where to save the model.")
 @click.option(
-    "--kind", type=click.Choice(["fm", "pn"]), default="fm", help="Factorization machine or polynomial network."
+    "--kind",
+    type=click.Choice(["fm", "pn"]),
+    default="fm",
+    help="A factorization machine, or a polynomial network, for dense numbers. [default: fm]",
 )
-@click.option("--task", type=click.Choice(["auto", "regression", "classification"]), default="auto")
 @click.option(
-    "--field", "fields", multiple=True, help="A column of a table that names things, such as user. Repeatable."
+    "--task",
+    type=click.Choice(["auto", "regression", "classification"]),
+    default="auto",
+    help="Predict numbers or classes. By default, classes where the target is text or has two values.",
 )
+@click.option(
+    "--field", "fields", multiple=True, help="A column of numbers that name things, such as users. May be repeated."
+)
+@click.option("--drop", multiple=True, help="A column to leave out. May be repeated.")
 @click.option(
     "--test-fraction",
     type=click.FloatRange(0, 1, max_open=True),
-    help=f"Rows held out for a score. [default: {HELD_OUT}]",
+    help=f"Of the rows, held out for a score. [default: {HELD_OUT}]",
 )
 @click.option("--cv", is_flag=True, help="Choose beta by cross-validation.")
+@click.option(
+    "--min-frequency", type=click.IntRange(1), help="Values of a column in fewer rows than this share one feature."
+)
+@click.option(
+    "--buckets", type=click.IntRange(1), help="Columns with more values than this are hashed into so many features."
+)
 @click.option(
     "--no-stream", is_flag=True, help="With --solver sgd: read a svmlight file into memory, not as a stream of rows."
 )
@@ -55,98 +70,158 @@ WAS_INTERRUPTED = ("Training was interrupted", "The search was interrupted")
 @estimator_options
 @plainly
 def fit(
-    data, model_path, kind, task, fields, test_fraction, cv, no_stream, as_json, target, format_, text, zero_based,
-    **options,
+    data, model_path, kind, task, fields, drop, test_fraction, cv, min_frequency, buckets, no_stream, as_json, target,
+    text, format_, sep, decimal, encoding, zero_based, **options,
 ):  # fmt: skip
-    """Train a model on DATA: a svmlight, libsvm or libFM file, or a CSV, TSV or Parquet table.
+    """Train a model on DATA: a CSV, TSV or Parquet table, or a svmlight, libsvm or libFM file.
+
+    Of a table, say which column to predict, and which columns of numbers name things:
+
+      polyfm fit ratings.csv --target rating --field user --field movie --model ratings.polyfm
 
     Without DATA, the diabetes set that comes with scikit-learn is used.
     """
     parameters = given_parameters(options)
     check_outputs({"DATA": data}, model=model_path, checkpoint=parameters.get("checkpoint"))
-    source = make_source(data, target, format_, text, zero_based)
-    if fields and source.kind == "svmlight":
-        raise click.UsageError("--field names columns of a table; this file has none.")
+    source = make_source(data, target, format_, text, sep, decimal, encoding, zero_based)
+    of_tables = {"--field": fields, "--drop": drop, "--min-frequency": min_frequency, "--buckets": buckets}
+    for option, value in of_tables.items():
+        if value and source.kind == "svmlight":
+            raise click.UsageError(f"{option} is for the columns of a table; this file has none.")
     if data is None:
         say("No DATA given: training on the embedded diabetes set (442 patients, 10 features).")
         parameters = {"alpha": 50.0, "beta": 1000.0, "n_components": 5, "random_state": 0, **parameters}
+        parameters = {name: value for name, value in parameters.items() if not (cv and name == "beta")}
+    _check_parameters(kind, task, cv, parameters)
     began = time.perf_counter()
     if source.kind == "svmlight" and parameters.get("solver") == "sgd" and not cv and not no_stream:
-        _check_stream(parameters, test_fraction)
-        summary = _fit_stream(source, kind, task, parameters)
+        check_stream(parameters, test_fraction)
+        model, summary, interrupted = fit_stream(source, kind, task, parameters)
     else:
         held_out = HELD_OUT if test_fraction is None else test_fraction
-        summary = _fit_whole(source, kind, task, fields, held_out, cv, parameters)
-    model, interrupted = summary.pop("_model"), summary.pop("_interrupted", False)
+        encoding_of = Encoding(tuple(fields), tuple(drop), {"min_frequency": min_frequency, "n_buckets": buckets})
+        model, summary, interrupted = _fit_whole(source, kind, task, encoding_of, held_out, cv, parameters, as_json)
     summary["seconds"] = round(time.perf_counter() - began, 2)
     if model_path is not None:
-        save_model(model, model_path)
+        save_model(model, model_path, table=summary.pop("_table", None))
         summary["model file"] = str(model_path)
     elif not as_json:
         say("The model was not saved: name a file with --model.")
+    summary.pop("_table", None)
     show("Training", summary, as_json)
     if interrupted:
         raise click.exceptions.Exit(INTERRUPTED)
 
 
-def _check_stream(parameters: dict, test_fraction: float | None) -> None:
-    refused = [name for name in NOT_OF_A_STREAM if parameters.get(name) not in (None, False)]
-    refused += ["test_fraction"] if test_fraction is not None else []
-    if refused:
-        raise click.UsageError(
-            f"--{refused[0].replace('_', '-')} does not go with --solver sgd on a svmlight file, which is learned from "
-            "as it is read. --no-stream reads it into memory first."
-        )
-    if parameters.get("max_iter", 1) < 1:
-        raise click.UsageError(f"--max-iter must be at least 1, got {parameters['max_iter']}.")
+class Encoding(NamedTuple):
+    """What was said about the columns of a table."""
+
+    fields: tuple[str, ...]
+    drop: tuple[str, ...]
+    options: dict[str, Any]
 
 
-def _estimator(kind: str, classify: bool, cv: bool, parameters: dict):
-    family = {"fm": "FactorizationMachine", "pn": "PolynomialNetwork"}[kind]
-    name = family + ("Classifier" if classify else "Regressor") + ("CV" if cv else "")
-    if cv:
-        refused = sorted(set(OF_ONE_FIT) & set(parameters))
-        if refused:
-            raise click.UsageError(f"--cv does not go with --{refused[0].replace('_', '-')}.")
-    return getattr(polyfm, name)(**parameters)
+def _check_parameters(kind: str, task: str, cv: bool, parameters: dict) -> None:
+    """Refuse, before any data are read, parameters that neither task takes."""
+    problems = []
+    for classify in {"auto": (False, True), "regression": (False,), "classification": (True,)}[task]:
+        try:
+            check_estimator(make_estimator(kind, classify, cv, parameters))
+            return
+        except (click.UsageError, ValueError, TypeError) as problem:
+            problems.append(problem)
+    raise problems[0]
 
 
-def _fit_whole(source, kind, task, fields, test_fraction, cv, parameters) -> dict[str, Any]:
+def _fit_whole(source, kind, task, encoding, test_fraction, cv, parameters, as_json) -> tuple[Any, dict, bool]:
+    if source.is_table:
+        _check_names(source, encoding)
     X, y = source.read()
     classify = is_classification(task, y)
     if y.dtype.kind == "f":
         check_range("The target", y, LARGEST["float64"], "Scale it, for instance to unit variance.")
-    if source.path is None and cv:
-        parameters = {name: value for name, value in parameters.items() if name != "beta"}
-    estimator = _estimator(kind, classify, cv, parameters)
-    model = estimator
-    if hasattr(X, "columns"):
-        from polyfm.tabular import TableEncoder
-
-        check_table(X, {*fields, *source.text})
-        model = make_pipeline(TableEncoder(fields=list(fields) or None), estimator)
+    estimator = make_estimator(kind, classify, cv, parameters)
+    check_estimator(estimator)
+    rows = np.arange(X.shape[0])
     seed = parameters.get("random_state") or 0
-    held_out = None
-    X_train, y_train = X, y
-    if test_fraction:
-        X_train, X_test, y_train, y_test = _split(X, y, test_fraction, seed, classify)
-        held_out = (X_test, y_test)
-    interrupted = _fit_watched(model, X_train, y_train)
-    fitted = model[-1] if hasattr(model, "steps") else model
+    train, test = _split(rows, y, test_fraction, seed, classify) if test_fraction else (rows, rows[:0])
+    if classify and len(np.unique(y)) < 2:
+        raise click.UsageError(f"Learning classes needs at least 2 classes; all rows have {str(y[0])!r}.")
+    columns = None
+    if hasattr(X, "columns"):
+        X = X.drop(columns=[name for name in encoding.drop if name in X])
+        columns = examine(X, encoding.fields, source.text)
+        X = X.drop(columns=columns.dropped)
+        if X.shape[1] == 0:
+            raise click.UsageError(f"{source.path}: 0 features are left to learn from, beside the target.")
+    model, X_train, X_test = estimator, X, None
+    if columns is not None:
+        encoder = TableEncoder(list(encoding.fields) or None, dates=columns.dates or None, **encoding.options)
+        X_train = encoder.fit(X.iloc[train]).transform(X.iloc[train])
+        X_test = X.iloc[test]
+        model = make_pipeline(encoder, estimator)
+        _count_features(columns, encoder)
+        if not as_json and source.path is not None:
+            _show_columns(columns, source.target, encoding.drop)
+    elif len(test):
+        X_train, X_test = X[train], X[test]
+    interrupted = _fit_watched(estimator, X_train, y[train])
     summary: dict[str, Any] = {
         "data": "the embedded diabetes set" if source.path is None else str(source.path),
-        "rows": int(X.shape[0]),
-        "rows held out": 0 if held_out is None else len(held_out[1]),
-        "features": int(fitted.n_features_in_),
-        **_described(fitted),
-        **{f"held-out {name}": value for name, value in (scores(model, *held_out) if held_out else {}).items()},
+        "rows": len(rows),
+        "rows held out": len(test),
+        "features": int(estimator.n_features_in_),
+        **described(estimator),
+        **{f"held-out {name}": value for name, value in (scores(model, X_test, y[test]) if len(test) else {}).items()},
     }
     if cv:
-        summary |= {"beta chosen": fitted.beta_, "cross-validated score": fitted.best_score_}
-    return {**summary, "_model": model, "_interrupted": interrupted}
+        summary |= {"beta chosen": estimator.beta_, "cross-validated score": estimator.best_score_}
+    if columns is not None and as_json:
+        summary["columns"] = [vars(column) for column in columns.columns]
+    if source.is_table:
+        summary["_table"] = {"target": source.target, "text": _read_as_text(X)}
+    return model, summary, interrupted
 
 
-def _split(X, y, test_fraction: float, seed: int, classify: bool):
+def _check_names(source: Source, encoding: Encoding) -> None:
+    """Refuse names of columns that are not there, or have two tasks."""
+    options = {"--field": encoding.fields, "--drop": encoding.drop, "--text": source.text}
+    source.check_names(*options.items())
+    for option, names in options.items():
+        if source.target in names and option != "--text":
+            raise click.UsageError(f"{option} {source.target!r}: this is the target.")
+    for name in encoding.drop:
+        for option in ("--field", "--text"):
+            if name in options[option]:
+                raise click.UsageError(f"--drop {name!r} and {option} {name!r} contradict each other.")
+
+
+def _read_as_text(table) -> list[str]:
+    """The columns that are text here, and are to be read so for predictions, whatever they look like there."""
+    return [str(name) for name, dtype in table.dtypes.items() if dtype.kind not in "biufcmM"]
+
+
+def _count_features(columns: Columns, encoder: TableEncoder) -> None:
+    names = list(encoder.feature_names_in_)
+    fields = encoder.get_fields_out()
+    parts = {
+        f"{names[j]}.{part}" if part else names[j]: names[j]
+        for j, part in zip(encoder.sources_, encoder.parts_, strict=True)
+    }
+    counts = Counter(parts.get(name, name) for name in fields)
+    for column in columns.columns:
+        column.features = counts[column.name] if column.kind != "left out" else 0
+
+
+def _show_columns(columns: Columns, target: str | None, dropped: tuple[str, ...]) -> None:
+    rows = [(c.name, c.kind, c.distinct, c.missing, c.features) for c in columns.columns[:MOST_SHOWN]]
+    inform(f"Columns that {target!r} is learned from", ["column", "taken for", "distinct", "missing", "features"], rows)
+    if len(columns.columns) > MOST_SHOWN:
+        say(f"... and {len(columns.columns) - MOST_SHOWN} more.")
+
+
+def _split(rows, y, test_fraction: float, seed: int, classify: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to learn from, and rows held out."""
     from sklearn.model_selection import train_test_split
     from sklearn.utils.multiclass import check_classification_targets
 
@@ -154,13 +229,14 @@ def _split(X, y, test_fraction: float, seed: int, classify: bool):
         check_classification_targets(y)
     stratify = y if classify and len(np.unique(y)) > 1 else None  # one class is an error of its own
     try:
-        return train_test_split(X, y, test_size=test_fraction, random_state=seed, stratify=stratify)
+        train, test = train_test_split(rows, test_size=test_fraction, random_state=seed, stratify=stratify)
     except ValueError as problem:
         rare = _rarest(y) if classify else None
         why = problem if rare is None else f"class {str(rare)!r} has one row."
         raise click.UsageError(
             f"Rows cannot be held out for a score: {why} Use --test-fraction 0, or give more rows."
         ) from problem
+    return train, test
 
 
 def _rarest(y):
@@ -190,57 +266,3 @@ def _fit_watched(model, X, y) -> bool:
     for message in dict.fromkeys(said):
         note(message)
     return any(message.startswith(WAS_INTERRUPTED) for message in said)
-
-
-def _fit_stream(source: Source, kind: str, task: str, parameters: dict) -> dict[str, Any]:
-    """Train on a file of any size, some rows at a time; each chunk is scored before it is learned from."""
-    labels: Any = np.array([])
-    if task != "regression":
-        for _, y in source.chunks(with_target=True):
-            labels = np.union1d(labels, y)
-            if task == "auto" and len(labels) > 2:
-                break
-    classify = task == "classification" or (task == "auto" and len(labels) <= 2)
-    if classify and len(labels) < 2:
-        raise ValueError(f"Learning classes needs at least two; all rows of {source.path} have {str(labels[0])!r}.")
-    passes = parameters.pop("max_iter", 1)
-    model = _estimator(kind, classify, False, parameters)
-    rows, progress = 0, Progressive(classify)
-    interrupted = False
-    try:
-        for epoch in range(passes):
-            for X, y in source.chunks(with_target=True):
-                if epoch == 0:
-                    if rows:
-                        progress.add(y, model.predict(X))
-                    rows += len(y)
-                with interrupts_held():  # between two states, a model is of no use
-                    model.partial_fit(X, y, **({"classes": labels} if classify else {}))
-                overwrite(f"pass {epoch + 1} of {passes}: {model.n_samples_seen_:,} rows")
-    except KeyboardInterrupt:
-        interrupted = True
-        if not hasattr(model, "components_"):
-            raise
-        say("Training was interrupted; the model learned so far was kept.")
-    summary: dict[str, Any] = {
-        "data": str(source.path),
-        "rows": rows,
-        "features": model.n_features_in_,
-        **_described(model),
-    }
-    summary |= {f"progressive {name}": value for name, value in progress.scores().items()}
-    return {**summary, "_model": model, "_interrupted": interrupted}
-
-
-def _described(model) -> dict[str, Any]:
-    described = {
-        "model": type(model).__name__,
-        "degree": int(np.max(model.degrees_)),
-        "bases": len(model.degrees_),
-        "beta": getattr(model, "beta", getattr(model, "beta_", None)),
-        "solver": model.solver_,
-        "epochs": int(model.n_iter_),
-    }
-    if hasattr(model, "objective_"):
-        described["objective"] = model.objective_
-    return described

@@ -1,8 +1,9 @@
-"""Options of the command line, made from the estimators' own parameters and docstrings."""
+"""Options of the command line, made from the estimators' own parameters, and how help shows them."""
 
 import inspect
 import re
 from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -18,27 +19,70 @@ CHOICES = {
     "fit_lower": ["explicit", "augment", "none"],
     "init_lambdas": ["ones", "random_signs"],
     "solver": ["auto", *SOLVERS],
+    "class_weight": ["balanced"],
 }
-TYPES = {"n_jobs": int, "random_state": int, "batch_size": str}
 ELSEWHERE = {"warm_start", "verbose", "groups"}  # they make no sense for a command that runs once, or are no numbers
 
 
+class NumberOrAuto(click.ParamType):
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "auto":
+            return value
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor 'auto'.", param, ctx)
+
+
+TYPES: dict[str, Any] = {
+    "n_jobs": int, "random_state": int, "batch_size": str, "alpha": NumberOrAuto(), "beta": NumberOrAuto(),
+}  # fmt: skip
+# What an option is for, where the docstring speaks to somebody who writes Python.
+WORDS = {
+    "degree": "How many features may act together, at most.",
+    "n_components": "Rank: how much room there is for interactions. More can learn more, and takes longer.",
+    "loss": "What a wrong prediction costs.",
+    "alpha": "Penalty on the weights of single features. Larger means simpler.",
+    "beta": "Penalty on the interactions. Larger means simpler.",
+    "solver": "How to train. 'auto' chooses; 'sgd' is for files that are larger than memory.",
+    "max_iter": "Most passes over the parameters (with sgd, over the rows).",
+    "tol": "Stop when a pass lowers the objective by less than this fraction of it.",
+    "batch_size": "Rows in a step of --solver sgd.",
+    "early_stopping": "Hold rows out, and stop when predictions for them get no better.",
+    "validation_fraction": "Of the rows, held out for --early-stopping.",
+    "n_iter_no_change": "Passes without improvement after which --early-stopping stops.",
+    "checkpoint": "A file that keeps the state of training. The same command goes on from it after an interruption.",
+    "checkpoint_interval": "Passes between two writings of --checkpoint.",
+    "n_jobs": "Threads; -1 is all processors. Results do not depend on it.",
+    "random_state": "Seed: the same number gives the same model.",
+    "method": "Learn the bases themselves, or the matrices of which the interactions are the product.",
+    "fit_lower": "Interactions of fewer features than --degree: of their own, from the same bases, or none.",
+    "fit_linear": "Whether single features have weights.",
+    "fit_intercept": "Whether there is a constant.",
+    "init_lambdas": "The weights of the bases, at the start.",
+    "fit_lambdas": "Learn these weights, too.",
+    "init_scale": "Size of the random interactions at the start.",
+    "class_weight": "'balanced' lets rare classes count as much as common ones.",
+}
+
+
 def _help(name: str) -> str:
-    """The description of a parameter in the estimators' docstring."""
+    """The description of a parameter in the estimators' docstring: its first sentence."""
     text = inspect.getdoc(FactorizationMachineRegressor) or ""
     found = re.search(rf"^{name} : [^\n]*\n((?:    [^\n]*\n)+)", text, flags=re.MULTILINE)
-    return " ".join(found.group(1).split()) if found else ""
+    return " ".join(found.group(1).split()).split(". ")[0].removesuffix(".") + "." if found else ""
 
 
 def estimator_options(command: Callable) -> Callable:
     """Add every parameter of the estimators as an option; those that are not given keep the estimator's default."""
     for name, parameter in reversed(list(inspect.signature(FactorizationMachineRegressor).parameters.items())):
-        if name in ELSEWHERE:
+        default = parameter.default
+        if name in ELSEWHERE or (default is None and name not in {*TYPES, *CHOICES, "checkpoint"}):
             continue
         flag = "--" + name.replace("_", "-")
-        default = parameter.default
-        shown = _default_text(name, default)
-        text = f"{_help(name)} {shown}".strip()
+        text = f"{WORDS.get(name) or _help(name)} {_default_text(name, default)}".strip()
         if isinstance(default, bool):
             command = click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=text)(command)
         elif name == "checkpoint":
@@ -51,11 +95,15 @@ def estimator_options(command: Callable) -> Callable:
 
 def _default_text(name: str, default) -> str:
     """The default, where the four estimators agree on it."""
-    for kind in (FactorizationMachineClassifier, PolynomialNetworkRegressor):
+    for kind, case in ((FactorizationMachineClassifier, "for classes"), (PolynomialNetworkRegressor, "with --kind pn")):
         other = inspect.signature(kind).parameters[name].default
         if other != default:
-            return f"[default: {default}, or {other} with {kind.__name__}]"
-    return "" if default is None else f"[default: {default}]"
+            return f"[default: {_shown(default)}, or {_shown(other)} {case}]"
+    return "" if default is None else f"[default: {_shown(default)}]"
+
+
+def _shown(default: Any) -> str:
+    return {True: "yes", False: "no"}[default] if isinstance(default, bool) else str(default).lower()
 
 
 def given_parameters(options: dict) -> dict:
@@ -69,3 +117,35 @@ def given_parameters(options: dict) -> dict:
             raise click.UsageError(f"--batch-size must be a number of rows or 'auto', got {given['batch_size']!r}.")
         given["batch_size"] = int(given["batch_size"])
     return given
+
+
+# -- help -------------------------------------------------------------------------------------------------------------
+
+SECTIONS = {
+    "What to predict, from which columns": ["target", "task", "fields", "drop", "text"],
+    "What comes out": ["model_path", "test_fraction", "as_json"],
+    "The model": ["kind", "degree", "n_components", "cv", "beta", "alpha", "loss", "class_weight"],
+    "How the file is written": ["format_", "sep", "decimal", "encoding", "zero_based"],
+    "Training": [
+        "random_state", "n_jobs", "solver", "max_iter", "tol", "early_stopping", "validation_fraction",
+        "n_iter_no_change", "checkpoint", "checkpoint_interval", "batch_size", "no_stream",
+    ],
+    "Fine points": ["min_frequency", "buckets"],
+}  # fmt: skip
+
+
+class Sectioned(click.Command):
+    """A command whose help has its options in sections: first what everybody needs, last what hardly anybody does."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        options = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
+        names = ["help" if "--help" in option.opts else str(option.name) for option in options]
+        records = dict(zip(names, (option.get_help_record(ctx) for option in options), strict=True))
+        placed = {name for section in SECTIONS.values() for name in section} | {"debug", "help"}
+        others = [name for name in names if name not in placed]
+        sections = SECTIONS | {"Fine points": [*SECTIONS["Fine points"], *others], "Help": ["debug", "help"]}
+        for title, section in sections.items():
+            shown = [record for name in section if (record := records.get(name)) is not None]
+            if shown:
+                with formatter.section(title):
+                    formatter.write_dl(shown)

@@ -1,5 +1,7 @@
 """Files that commands write: refused before any work where they could not be written, or would destroy another."""
 
+import csv
+import io
 import os
 import unicodedata
 from collections.abc import Callable
@@ -10,7 +12,7 @@ import click
 
 from polyfm.files.atomic import DataFileError, check_writable
 
-HEAD = 256  # bytes that tell what a file is
+HEAD = 4096  # bytes that tell what a file is
 PICTURES: dict[str, tuple[bytes, ...]] = {  # how files of the formats begin that are drawn
     "png": (b"\x89PNG",), "pdf": (b"%PDF",), "svg": (b"<?xml", b"<svg"), "svgz": (b"\x1f\x8b",),
     "jpg": (b"\xff\xd8",), "jpeg": (b"\xff\xd8",), "webp": (b"RIFF",), "tif": (b"II*\0", b"MM\0*"),
@@ -86,7 +88,12 @@ def _container(name: str) -> Callable[[bytes], bool]:
 
 
 def _is_predictions(head: bytes) -> bool:
-    return head.startswith((b"prediction\n", b"prediction\r", b"p(", b'"p('))
+    """Whether the first line names predictions or probabilities, behind columns that were kept."""
+    text = head.decode("utf-8", "ignore")
+    names = next(csv.reader(io.StringIO(text, newline="")), [])
+    first = next((i for i, name in enumerate(names) if name == "prediction" or name.startswith("p(")), len(names))
+    whole = len(head) < HEAD or "\n" in text[:-1]
+    return first < len(names) and all(name.startswith("p(") for name in names[first + 1 :][: None if whole else -1])
 
 
 OURS: dict[str, Callable[[Path], tuple[str, Callable[[bytes], bool]]]] = {

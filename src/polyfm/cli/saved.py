@@ -1,19 +1,22 @@
 """A saved model, and data in the form in which it takes them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from polyfm.cli.sources import MOST_NAMED, Source
+from polyfm.cli.sources import Source, listed
 from polyfm.cli.terminal import note
-from polyfm.modelfile import load_model
+from polyfm.files.transformers import SCALERS, WITHOUT_COLUMNS
+from polyfm.modelfile import load_model, model_info
 
 
 class Saved:
     def __init__(self, path: Path):
+        self.path = path
         self.model = load_model(path)
         self.encoder, self.estimator = None, self.model
         if hasattr(self.model, "steps"):
@@ -37,48 +40,108 @@ class Saved:
     def has_probabilities(self) -> bool:
         return hasattr(self.model, "predict_proba")
 
-    def chunks(self, source: Source, *, with_target: bool) -> Iterator[tuple[Any, Any]]:
-        """Features, and targets where they are asked for, some rows at a time."""
-        if not source.is_table and self._wants_a_table:
+    # -- data ---------------------------------------------------------------------------------------------------------
+
+    def chunks(
+        self, source: Source, *, with_target: bool, keep: tuple[str, ...] = ()
+    ) -> Iterator[tuple[Any, Any, Any]]:
+        """Features, targets where they are asked for, and columns to keep, some rows at a time."""
+        if source.is_table:
+            source = self._as_in_training(source, with_target, keep)
+            self._check_columns(source, with_target, keep)
+        else:
+            self._check_numbered(source, keep)
+        n_features = getattr(self.model, "n_features_in_", None)
+        for X, y in source.chunks(None if n_features is None else int(n_features), with_target=with_target):
+            if source.is_table:
+                yield self._arranged(X, source, keep), y, X[list(keep)] if keep else None
+            else:
+                yield X, y, None
+
+    def _as_in_training(self, source: Source, with_target: bool, keep: tuple[str, ...]) -> Source:
+        """The source, read as the table that the model was trained on was read."""
+        known = _table_of(self.path)
+        if with_target and source.target is None:
+            source = replace(source, target=known.get("target"))
+        if source.kind == "parquet":
+            return source
+        verbatim = [name for name in keep if name not in (self.columns or [])]
+        text = [name for name in (*known.get("text", []), *verbatim) if name in source.names and name != source.target]
+        return replace(source, text=tuple(dict.fromkeys((*source.text, *text))))
+
+    def _check_columns(self, source: Source, with_target: bool, keep: tuple[str, ...]) -> None:
+        """Refuse a table that lacks columns; say which ones are not used."""
+        source.check_names(("--keep", keep), ("--text", source.text))
+        if not with_target and source.target is not None:
+            source.check_names(("--target", (source.target,)))
+        if self._takes_texts:
+            raise click.UsageError(f"{self.path}: takes texts, not the columns of a table. Use it from Python.")
+        if self.columns is None:
+            note("the model knows its features by number alone: the columns of the table are taken in their order.")
+            return
+        missing = [name for name in self.columns if name not in source.names]
+        if missing:
             raise click.UsageError(
-                f"The model was trained on a table with the columns {_listed(self.columns or [])}; {source.path} is "
+                f"{source.path}: lacks {listed(missing)}, which the model was trained on. {source.hint(*missing)}"
+            )
+        known = {*self.columns, *keep, source.target}
+        extra = [name for name in source.names if name not in known]
+        if extra:
+            note(f"{source.path} has {listed(extra)}, which the model does not use: ignored.")
+
+    def _check_numbered(self, source: Source, keep: tuple[str, ...]) -> None:
+        if keep:
+            raise click.UsageError("--keep names columns of a table; this file has none.")
+        if self._wants_a_table or self._takes_texts:
+            raise click.UsageError(
+                f"The model was trained on a table with the columns {listed(self.columns or [])}; {source.path} is "
                 "read as a svmlight file. --format says otherwise."
             )
-        if source.is_table and self.columns is None:
-            note("the model knows its features by number alone: the columns of the table are taken in their order.")
-        elif not source.is_table and self.columns is not None:
+        if self.columns is not None:
             note("the model knows its features by name: those of the svmlight file are taken in their order.")
-        for X, y in source.chunks(int(self.model.n_features_in_), with_target=with_target):
-            yield self._arranged(X, source) if source.is_table else X, y
+
+    @property
+    def _first(self) -> str:
+        return "" if self.encoder is None else type(self.encoder[0]).__name__
 
     @property
     def _wants_a_table(self) -> bool:
-        return self.encoder is not None and type(self.encoder[0]).__name__ == "TableEncoder"
+        """Whether columns may hold text: what comes first is neither an estimator nor a scaler."""
+        return self.encoder is not None and self._first not in SCALERS
 
-    def _arranged(self, table, source: Source):
+    @property
+    def _takes_texts(self) -> bool:
+        return self._first in WITHOUT_COLUMNS
+
+    def _arranged(self, table, source: Source, keep: tuple[str, ...]):
         """The table as the model wants it: its columns by name, in its order, where it knows them."""
         if self.columns is not None:
-            table = self._known_columns(table, source)
-        if self._wants_a_table:
-            return table
+            table = table[self.columns]
+        else:
+            table = table.drop(columns=[name for name in (*keep, source.target) if name in table])
         words = [str(name) for name, dtype in table.dtypes.items() if dtype.kind not in "biuf"]
+        if self._wants_a_table:
+            self._check_kinds(table, words, source)
+            return table
         if words:
-            raise click.UsageError(f"{source.path}: the model takes numbers, and {_listed(words)} holds text.")
+            raise click.UsageError(f"{source.path}: the model takes numbers, and {listed(words)} holds text.")
         return table if self.columns is not None else table.to_numpy(dtype=np.float64, na_value=np.nan)
 
-    def _known_columns(self, table, source: Source):
-        assert self.columns is not None
-        there = [str(name) for name in table.columns]
-        missing = [name for name in self.columns if name not in there]
-        unknown = [name for name in there if name not in self.columns]
-        if missing:
-            has = f" It has {_listed(unknown)}, which the model does not know." if unknown else ""
-            raise click.UsageError(f"{source.path}: lacks {_listed(missing)}, which the model was trained on.{has}")
-        if unknown:
-            hint = " If it is the target, say so with --target." if len(unknown) == 1 and not source.target else ""
-            raise click.UsageError(f"{source.path}: has {_listed(unknown)}, which the model does not know.{hint}")
-        return table[self.columns]
+    def _check_kinds(self, table, words: list[str], source: Source) -> None:
+        import pandas
+
+        assert self.encoder is not None
+        kinds = getattr(self.encoder[0], "kinds_", None)
+        for name, kind in zip(table.columns, kinds if kinds is not None else [], strict=False):
+            if kind == "number" and str(name) in words:
+                wrong = table[name][pandas.to_numeric(table[name], errors="coerce").isna() & table[name].notna()]
+                if len(wrong):
+                    raise click.UsageError(
+                        f"{source.path}: column {name!r} was numbers when the model was trained, and now holds "
+                        f"{str(wrong.iloc[0])[:100]!r} in row {wrong.index[0]}, counted from 0. Correct it."
+                    )
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(map(repr, names[:MOST_NAMED])) + (" ..." if len(names) > MOST_NAMED else "")
+def _table_of(path: Path) -> dict[str, Any]:
+    """What the model file knows of the table that was learned from."""
+    return model_info(path)["table"] or {}

@@ -1,24 +1,24 @@
 """Where data come from: svmlight, libsvm and libFM files, tables, or the embedded set; whole or in chunks."""
 
+import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from polyfm.cli.terminal import note
-from polyfm.estimators.validation import LARGEST
-from polyfm.files.atomic import is_pipe, shown
+from polyfm.files.atomic import is_pipe
+from polyfm.files.tables import Dialect, column_names, renamed
 
 FORMATS = ["auto", "svmlight", "libsvm", "libfm", "csv", "tsv", "parquet"]
 TABLES = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet"}
 CHUNK = 50_000  # rows
 MOST_NAMED = 20  # columns in a message
-MOSTLY = 0.5  # of a column of text: so many numbers make it look like a mistake
-ENOUGH = 10_000  # of its values, to tell
-LIKE_A_NUMBER = r"[-+]?[\d.,' ]{1,40}(?:[eE][-+]?\d{1,5})?%?"
+SEPARATORS = (";", "\t", "|", ",")
+UNNAMED = "Unnamed: 0"  # what pandas calls a first column without a name
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,9 @@ class Source:
     target: str | None = None
     text: tuple[str, ...] = ()
     zero_based: bool | str = "auto"
+    sep: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
 
     @property
     def kind(self) -> str:
@@ -52,12 +55,14 @@ class Source:
 
     def check_options(self) -> None:
         """Refuse options that would have no effect, or contradict each other."""
-        given = {"--target": self.target is not None, "--text": bool(self.text)}
+        of_text = {"--text": bool(self.text), "--sep": self.sep is not None}
+        of_text |= {"--decimal": self.decimal is not None, "--encoding": self.encoding is not None}
+        given = {"--target": self.target is not None, **of_text}
         given |= {"--zero-based or --one-based": self.zero_based != "auto", "--format": self.format != "auto"}
         foreign = {
-            "embedded": ["--target", "--text", "--zero-based or --one-based", "--format"],
-            "svmlight": ["--target", "--text"],
-            "parquet": ["--text", "--zero-based or --one-based"],
+            "embedded": list(given),
+            "svmlight": ["--target", *of_text],
+            "parquet": [*of_text, "--zero-based or --one-based"],
         }.get(self.kind, ["--zero-based or --one-based"])
         for option in foreign:
             if given[option]:
@@ -65,11 +70,62 @@ class Source:
                 raise click.UsageError(f"{option} {what}.")
         if self.zero_based != "auto" and self.counts_from_zero != self.zero_based:
             raise click.UsageError(f"--format {self.format} says by itself from where features are counted.")
+        self._dialect.check()
 
     @property
     def _described(self) -> str:
         how = f"--format {self.format} says so" if self.format != "auto" else "by its name; --format says otherwise"
         return f"{self.path}, a {'Parquet' if self.kind == 'parquet' else self.kind} file ({how})"
+
+    # -- the columns of a table ---------------------------------------------------------------------------------------
+
+    @property
+    def _dialect(self) -> Dialect:
+        sep = self.sep if self.sep is not None else {"csv": ",", "tsv": "\t"}.get(self.format)
+        return Dialect(sep, self.decimal or ".", self.encoding or "utf-8", "rename")
+
+    @cached_property
+    def _raw_names(self) -> list[str]:
+        assert self.path is not None
+        self._check_content()
+        return [str(name) for name in column_names(self.path, self._dialect)]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of a table, as they are called once it is read."""
+        names = renamed(self._raw_names)
+        return [UNNAMED if not name and j == 0 else name or f"Unnamed: {j}" for j, name in enumerate(names)]
+
+    def check_names(self, *options: tuple[str, tuple[str, ...]]) -> None:
+        """Refuse options that name columns which are not there."""
+        for option, names in options:
+            for name in names:
+                if name not in self.names:
+                    raise click.UsageError(f"{option} {name!r}: {self.path} has no such column. {self.hint(name)}")
+
+    def hint(self, *names: str) -> str:
+        """What may have been meant by columns that are not there."""
+        there = self._raw_names
+        if len(there) == 1:
+            for sep in SEPARATORS:
+                if sep in there[0]:
+                    shown = "tab" if sep == "\t" else repr(sep)
+                    return f"It has one column, {there[0]!r}: if {shown} separates them, say --sep {shown}."
+        near = [other for name in names for other in difflib.get_close_matches(name, there, 1, 0.8) if name]
+        same = [other for name in names for other in there if other.strip().casefold() == name.strip().casefold()]
+        meant = list(dict.fromkeys(same + near))
+        return f"Its columns are {listed(there)}." + (f" Is it {listed(meant)}?" if meant else "")
+
+    def _need_target(self) -> str:
+        if self.target is None:
+            raise click.UsageError(f"Name the column to predict: --target, one of {listed(self._raw_names)}.")
+        if self.target not in self._raw_names:
+            raise click.UsageError(f"There is no column {self.target!r} to predict. {self.hint(self.target)}")
+        if self._raw_names.count(self.target) > 1:
+            raise click.UsageError(f"{self.path}: has several columns named {self.target!r}, the target. Rename them.")
+        return self.target
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
 
     def read(self) -> tuple[Any, np.ndarray]:
         """All features and targets."""
@@ -81,25 +137,23 @@ class Source:
         if self.is_table:
             from polyfm.datafiles import read_table
 
-            self._check_content()
-            return self._split(read_table(self.path, text=self.text, separator=self._separator))
+            self._need_target()
+            return self._split(read_table(self.path, text=self.text, **self._dialect._asdict()))
         from polyfm.datafiles import read_svmlight
 
         return read_svmlight(self.path, zero_based=self.counts_from_zero)  # type: ignore[arg-type]
 
     def chunks(self, n_features: int | None = None, *, with_target: bool) -> Iterator[tuple[Any, Any]]:
-        """The same some rows at a time, in bounded memory. Targets of tables may be absent where not needed."""
+        """The same some rows at a time, in bounded memory. Of a table whose target is not asked for, all columns."""
         if self.path is None:
             yield self.read()
         elif self.is_table:
             from polyfm.datafiles import iter_table
 
-            self._check_content()
-            for table in iter_table(self.path, chunk_rows=CHUNK, text=self.text, separator=self._separator):
-                if with_target:
-                    yield self._split(table)
-                else:
-                    yield table.drop(columns=[self.target] if self.target in table else []), None
+            if with_target:
+                self._need_target()
+            for table in iter_table(self.path, chunk_rows=CHUNK, text=self.text, **self._dialect._asdict()):
+                yield self._split(table) if with_target else (table, None)
         else:
             from polyfm.datafiles import iter_svmlight
 
@@ -108,10 +162,6 @@ class Source:
                 remedy = "Copy it to a file first" + (", or say --zero-based or --one-based." if n_features else ".")
                 raise click.UsageError(f"{self.path}: is a pipe or a device, and must be read twice. {remedy}")
             yield from iter_svmlight(self.path, chunk_rows=CHUNK, n_features=n_features, zero_based=zero_based)
-
-    @property
-    def _separator(self) -> str | None:
-        return {"csv": ",", "tsv": "\t"}.get(self.format)
 
     def _check_content(self) -> None:
         """A format that was asked for must be what is there."""
@@ -123,12 +173,6 @@ class Source:
             raise click.UsageError(f"{self.path}: {what}, but --format says {self.format}.")
 
     def _split(self, table) -> tuple[Any, np.ndarray]:
-        there = ", ".join(map(repr, map(str, table.columns[:MOST_NAMED])))
-        there += " ..." if len(table.columns) > MOST_NAMED else ""
-        if self.target is None:
-            raise click.UsageError(f"Name the column to predict: --target, one of {there}.")
-        if self.target not in table:
-            raise click.UsageError(f"There is no column {self.target!r}; there are {there}.")
         y = table.pop(self.target)
         if y.isna().any():
             raise click.UsageError(
@@ -154,26 +198,8 @@ class Source:
         raise click.UsageError(f"The target {self.target!r} holds {kinds}: neither text nor numbers. Convert it.")
 
 
-def check_table(table, declared: set[str]) -> None:
-    """Look at the columns to learn from: numbers that are too large are refused, and text that may be a mistake is
-    noted, where it was not declared to be what it is."""
-    import pandas
-
-    for name, column in table.items():
-        if column.dtype.kind == "f":
-            largest = column.abs().max()
-            if LARGEST["float64"] < largest < np.inf:
-                raise click.UsageError(f"Column {name!r} has a value of magnitude {largest:.3g}. Scale or correct it.")
-        elif name not in declared and column.dtype.kind == "O" and not hasattr(column, "cat"):
-            there = column.dropna().astype(str)
-            some = there.iloc[:: max(1, len(there) // ENOUGH)]
-            if some.str.strip().str.fullmatch(LIKE_A_NUMBER).mean() >= MOSTLY:
-                words = there[pandas.to_numeric(there, errors="coerce").isna()]
-                why = f"{shown(words.iloc[0])} in row {words.index[0]}, counted from 0" if len(words) else ""
-                note(
-                    f"column {name!r} is taken for text, one feature a value, because of {why or 'large numbers'}. "
-                    f"Correct it, or say --text {name} if it is meant."
-                )
+def listed(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:MOST_NAMED])) + (" ..." if len(names) > MOST_NAMED else "")
 
 
 def is_classification(task: str, y: np.ndarray) -> bool:

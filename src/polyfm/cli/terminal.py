@@ -122,13 +122,25 @@ def show(title: str, summary: dict[str, Any], as_json: bool) -> None:
     _print_result(table)
 
 
+def inform(title: str, names: list[str], rows: list[tuple[Any, ...]]) -> None:
+    """A table beside what was asked for."""
+    table = Table(title=Text(plain(title)), title_justify="left")
+    for i, name in enumerate(names):
+        numbers = bool(rows) and isinstance(rows[0][i], int)
+        table.add_column(_cell(name, ""), justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(f"{value:,}" if isinstance(value, int) else value, "") for value in row))
+    _messages.width = _messages.width if _messages.is_terminal else UNWRAPPED
+    _messages.print(table)
+
+
 def print_table(title: str, frame) -> None:
     table = Table(title=Text(plain(title)), title_justify="left")
     for name in frame.columns:
-        justify: Any = "right" if frame[name].dtype.kind == "f" else "left"
+        justify: Any = "right" if any(isinstance(value, float) for value in frame[name]) else "left"
         table.add_column(_cell(name, ""), justify=justify, overflow="fold")
     for row in frame.itertuples(index=False):
-        table.add_row(*(_cell(value, ".4g") for value in row))
+        table.add_row(*(_cell("" if value is None or value != value else value, ".4g") for value in row))
     _print_result(table)
 
 
