@@ -615,3 +615,11 @@ def test_a_first_step_of_adam_is_as_long_as_its_rate(classes):
     moved = before[:, :, :2] - tile.bases.T[:, :, :2]
     np.testing.assert_allclose(moved[[4, 7]], 0.25)
     assert np.count_nonzero(moved) == 4
+
+
+def test_rows_are_served_as_in_the_batch(monkeypatch, capsys):
+    serving = __import__("serving")
+    monkeypatch.setattr(serving, "N_ROWS", 200)
+    monkeypatch.setattr(serving, "N_SERVED", 20)
+    serving.main()
+    assert capsys.readouterr().out.count("bit-equal to the batch") >= 2

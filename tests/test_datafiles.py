@@ -334,6 +334,35 @@ def test_columns_can_be_chosen_and_kept_as_text(tmp_path):
             read_table(path, **{option: ["z"]})
 
 
+def test_decimals_encodings_and_repeated_names(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("a;a;a.1;é\n1,5;2;x;ü\n".encode("cp1252"))
+    options = {"separator": ";", "decimal": ",", "encoding": "cp1252"}
+    with pytest.raises(DataFileError, match="several columns named 'a'"):
+        read_table(path, **options)
+    for read in (read_table, lambda *args, **kwargs: next(iter_table(*args, **kwargs))):
+        with pytest.warns(UserWarning, match="several columns named 'a'; from the second on, they are called 'a.1'"):
+            table = read(path, **options, duplicates="rename")
+        assert table.iloc[0].to_dict() == {"a": 1.5, "a.2": 2, "a.1": "x", "é": "ü"}
+        with pytest.raises(DataFileError, match=r"line 1: .* is not UTF-8 .*encoding='cp1252', or --encoding cp1252"):
+            read(path, separator=";")
+        for wrong in ({"decimal": "::"}, {"encoding": "klingon"}, {"separator": ""}, {"duplicates": "drop"}):
+            with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
+                read(path, **wrong)
+
+
+def test_columns_of_one_name_in_parquet(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = arrow.Table.from_arrays([arrow.array([i]) for i in range(3)], names=["a", "a", "b"])
+    parquet.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(DataFileError, match="several columns named 'a'"):
+        read_table(tmp_path / "t.parquet")
+    with pytest.warns(UserWarning, match="several columns named 'a'"):
+        assert read_table(tmp_path / "t.parquet", duplicates="rename").iloc[0].to_dict() == {"a": 0, "a.1": 1, "b": 2}
+
+
 def test_columns_mean_the_same_in_every_chunk(tmp_path, monkeypatch):
     """Text that looks like numbers in one chunk stays text, because the first rows said so."""
     monkeypatch.setattr(tables, "FIRST_ROWS", 4)

@@ -203,7 +203,7 @@ def _read_as_text(table) -> list[str]:
 
 def _count_features(columns: Columns, encoder: TableEncoder) -> None:
     names = list(encoder.feature_names_in_)
-    fields = encoder.get_fields_out()
+    fields = encoder.feature_fields_
     parts = {
         f"{names[j]}.{part}" if part else names[j]: names[j]
         for j, part in zip(encoder.sources_, encoder.parts_, strict=True)

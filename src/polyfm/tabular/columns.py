@@ -87,10 +87,10 @@ def _not_text(name: Any, problem: Exception) -> TypeError:
 
 
 def is_missing(value: Any) -> bool:
-    if value is None or value is pandas_for_tables().NA:
+    if value is None or isinstance(value, (str, float)):
+        return value is None or (isinstance(value, float) and value != value)
+    if value is pandas_for_tables().NA:
         return True
-    if isinstance(value, str):
-        return False
     different = value != value
     return different is True or (isinstance(different, np.bool_) and bool(different))
 

@@ -68,6 +68,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         What fills, centres and scales each column of numbers or dates.
     flagged_ : ndarray of shape (n_numbers,)
         Whether missing values of a column of numbers or dates are flagged.
+    feature_fields_ : ndarray of str objects, of shape (n_encoded,)
+        The field of each column of the output, as `get_fields_out` gives them: `groups` of the estimators, for
+        penalties by field.
     n_features_in_ : int
         Number of columns of the table.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -218,6 +221,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         one_hot = [self._field(block, names) for block in self._plan.blocks for _ in range(block.size)]
         numbers = names[~self.categorical_]
         return np.array([*one_hot, *numbers, *numbers[self.flagged_]], dtype=object)
+
+    @property
+    def feature_fields_(self) -> np.ndarray:
+        """What `get_fields_out` gives."""
+        return self.get_fields_out()
 
     def _names_in(self, input_features) -> np.ndarray:
         check_is_fitted(self)
