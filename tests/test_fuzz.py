@@ -16,7 +16,11 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from sklearn.compose import make_column_transformer
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from test_modelfile import rewritten
 from untrained import untrained
 
@@ -89,7 +93,15 @@ def models(home):
     table = pd.DataFrame({"user": [1, 2, 3], "genre": ["a", None, "b"], "age": [1.0, np.nan, 3.0]})
     encoder = TableEncoder(fields=["user"]).fit(table)
     width = encoder.transform(table).shape[1]
+    columns = make_column_transformer(
+        (OneHotEncoder(min_frequency=1), ["user"]), (SimpleImputer(add_indicator=True), ["age"]),
+        (TfidfVectorizer(token_pattern=r"\w+"), "genre"), remainder=StandardScaler(),
+    )  # fmt: skip
+    columns.fit(table.assign(genre=["a", "b c", "b"], more=1.0))
+    dated = TableEncoder(n_buckets=1, dates=["genre"]).fit(table.assign(genre=["2026-01-01", None, "2026-02-07"]))
     made = {
+        "columns": make_pipeline(columns, untrained(FactorizationMachineRegressor(n_components=2), n_features=8)),
+        "dates": make_pipeline(dated, untrained(FactorizationMachineRegressor(n_components=2), n_features=9)),
         "regressor": untrained(FactorizationMachineRegressor(degree=3, n_components=2)),
         "classifier": untrained(FactorizationMachineClassifier(n_components=2), classes=["a", "b", "c"]),
         "table": make_pipeline(encoder, untrained(FactorizationMachineRegressor(n_components=2), n_features=width)),
@@ -102,12 +114,13 @@ def models(home):
 def fingerprint(model):
     """Everything that predictions depend on."""
     last = model[-1] if hasattr(model, "steps") else model
-    first = [model[0].categories_, model[0].means_.tolist()] if hasattr(model, "steps") else []
+    table = hasattr(model, "steps") and isinstance(model[0], TableEncoder)
+    first = [model[0].categories_, model[0].means_.tolist()] if table else []
     return repr([last.components_.tolist(), last.coef_.tolist(), np.ravel(last.intercept_).tolist(), first])
 
 
 @fuzz
-@given(name=st.sampled_from(["regressor", "classifier", "table"]), changes=damage)
+@given(name=st.sampled_from(["regressor", "classifier", "table", "columns", "dates"]), changes=damage)
 def test_damaged_model_files_are_refused_or_unharmed(home, models, name, changes):
     path = home / "damaged"
     path.write_bytes(damaged(models[name], changes))
@@ -126,7 +139,7 @@ def leaves(tree, path=()):
 
 
 WORDS = ["regressor", "Pipeline", "passthrough", "lifted", "homogeneous", "coef", "<f8", "|O", "inf"]
-TAGS = ["array", "strings", "list", "float", "dtype", "loss", "own", "numbers", "class", "kind", "none"]
+TAGS = ["array", "strings", "list", "float", "dtype", "loss", "own", "numbers", "class", "kind", "none", "dict", "tail"]
 HUGE = [2**31, 2**63, 10**12, 10**400, -(10**12), 1e308, 5e-324]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 12) | st.floats(allow_nan=False, allow_infinity=False)
@@ -137,7 +150,7 @@ JSON = st.recursive(
 
 
 @fuzz
-@given(data=st.data(), name=st.sampled_from(["regressor", "classifier", "table"]))
+@given(data=st.data(), name=st.sampled_from(["regressor", "classifier", "table", "columns", "dates"]))
 def test_hostile_headers_with_sound_sums_give_a_model_or_a_clear_error(home, models, data, name):
     def change(header):
         for _ in range(data.draw(st.integers(1, 2))):

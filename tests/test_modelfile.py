@@ -804,6 +804,19 @@ def test_hostile_transformers_are_refused(change, why, tmp_path):
         load_model(rewritten(tmp_path / "model.polyfm", tmp_path / "hostile", change))
 
 
+def test_an_array_is_used_once(tmp_path):
+    """So that a small file does not become many copies of it."""
+    encoder = OneHotEncoder().fit(MIXED[["city", "size"]])
+    save_model(encoder, tmp_path / "model.polyfm")
+
+    def change(header):
+        categories = header["object"]["special"]["categories"]
+        categories[1] = categories[0]
+
+    with pytest.raises(ModelFileError, match="does not understand"):
+        load_model(rewritten(tmp_path / "model.polyfm", tmp_path / "hostile", change))
+
+
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [

@@ -12,7 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from polyfm.files.tables import required
-from polyfm.files.transformers import MOST_FEATURES, check_features, parameters_to_record
+from polyfm.files.transformers import MOST_FEATURES, check_features, check_width, parameters_to_record
 from polyfm.files.values import Reader, UnstorableError, Writer
 
 COMPOSITIONS: dict[str, type] = {cls.__name__: cls for cls in (ColumnTransformer, FeatureUnion, Pipeline)}
@@ -81,6 +81,7 @@ class _Stand(TransformerMixin, BaseEstimator):
 
 def _columns_to_record(obj: ColumnTransformer, writer: Writer, prefix: str, write: Write) -> dict:
     check_is_fitted(obj)
+    check_width(obj)
     parts = []
     for i, (name, part, columns) in enumerate(obj.transformers_):
         chosen = _chosen(columns, obj.n_features_in_)

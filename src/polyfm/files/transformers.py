@@ -49,7 +49,8 @@ MAY_LACK = {"idf_", "feature_names_in_"}
 WITHOUT_COLUMNS = {"CountVectorizer", "DictVectorizer", "FeatureHasher", "HashingVectorizer", "TfidfVectorizer"}
 OF_NO_CONSEQUENCE = {"n_jobs", "random_state", "verbose"}  # for what is fitted
 WITHOUT_CODE = "a model file holds no code; do this to the data before the pipeline, or use a transformer without it"
-MOST_FEATURES = 2**24  # of what is fitted to whole rows
+MOST_FEATURES = 2**16  # of what is made again by whole rows, and says by no array how many there are
+MOST_CELLS = 64  # of such rows, for each category
 MOST_REPEATS = 3  # of a pattern for tokens; more, or repeated groups, can take forever on some texts
 
 
@@ -118,6 +119,11 @@ def check_features(fitted: dict[str, Any]) -> int:
     return n_features
 
 
+def check_width(obj: Any) -> None:
+    if obj.n_features_in_ > MOST_FEATURES:
+        raise UnstorableError(f"{type(obj).__name__} of {obj.n_features_in_} columns is wider than {MOST_FEATURES}")
+
+
 def _with(obj: Any, changes: dict[str, Any], rows: Any) -> None:
     """Fit with some parameters changed for the time being."""
     before = {name: getattr(obj, name) for name in changes}
@@ -133,6 +139,10 @@ def _with(obj: Any, changes: dict[str, Any], rows: Any) -> None:
 
 def _categories_to_record(obj: Any, writer: Writer, prefix: str) -> dict:
     rare = getattr(obj, "infrequent_categories_", None) or [None] * len(obj.categories_)
+    if not _is_even(
+        obj.categories_, [len(values) for values in obj.categories_] if any(some is not None for some in rare) else []
+    ):
+        raise UnstorableError(f"{type(obj).__name__} has too many columns with too different numbers of categories")
     return {
         "given": not isinstance(obj.categories, str),
         "categories": [writer.objects(f"{prefix}categories_{i}", values) for i, values in enumerate(obj.categories_)],
@@ -141,6 +151,11 @@ def _categories_to_record(obj: Any, writer: Writer, prefix: str) -> dict:
             for i, (values, some) in enumerate(zip(obj.categories_, rare, strict=True))
         ],
     }
+
+
+def _is_even(categories: list[np.ndarray], frequent: list[int]) -> bool:
+    """Whether rows that show all frequent categories take not much more memory than all categories."""
+    return len(categories) * max(frequent, default=1) <= MOST_CELLS * sum(map(len, categories)) + 2**16
 
 
 def _among(values: np.ndarray, some: np.ndarray) -> np.ndarray:
@@ -160,6 +175,8 @@ def _restore_categories(obj: Any, n_features: int, special: dict, reader: Reader
         frequent.append(values if some is None else values[~some])
     # A category that is frequent occurs once, and the others never. Rows are as many as the longest list needs.
     n_rows = max(1, *(len(values) for values in frequent)) if any(some is not None for some in rare) else 1
+    if not _is_even(categories, [n_rows]):
+        raise ValueError("columns with too different numbers of categories")
     rows = np.empty((n_rows, n_features), dtype=object)
     for j, (values, often) in enumerate(zip(categories, frequent, strict=True)):
         shown = often if len(often) else values[:1]
@@ -227,6 +244,7 @@ def _positions(record: Any, n_features: int, reader: Reader) -> np.ndarray | Non
 
 
 def _indicator_to_record(obj: Any, writer: Writer, prefix: str) -> dict:
+    check_width(obj)
     return {"indicated": writer.array(f"{prefix}indicated", obj.features_)}
 
 

@@ -111,10 +111,14 @@ class Reader:
     TypeError or AttributeError that the caller turns into one error."""
 
     def __init__(self, arrays: dict[str, np.ndarray]):
-        self.arrays = arrays
+        self._arrays = dict(arrays)
+
+    def array(self, name: str) -> np.ndarray:
+        """Each array once: were one used for many values, a small file could take much memory."""
+        return self._arrays.pop(name)
 
     def strings(self, record: dict) -> np.ndarray:
-        text, ends = self.arrays[f"{record['strings']}.text"], self.arrays[f"{record['strings']}.ends"]
+        text, ends = self.array(f"{record['strings']}.text"), self.array(f"{record['strings']}.ends")
         bounds = np.concatenate([[0], ends])
         if text.dtype != np.uint8 or ends.dtype != np.int64 or text.ndim != 1 or ends.ndim != 1:
             raise ValueError("texts of a wrong type")
@@ -136,7 +140,7 @@ class Reader:
             if not isinstance(found, np.ndarray) or found.ndim != 1:
                 raise ValueError("something else than a list of values")
             return found
-        first = self.strings(record["texts"]) if "texts" in record else self.arrays[record["numbers"]["array"]]
+        first = self.strings(record["texts"]) if "texts" in record else self.array(record["numbers"]["array"])
         tail = [self.value(item) for item in record["tail"]]
         if first.ndim != 1 or len(tail) > LONGEST_TAIL or not all(item is None or _is_nan(item) for item in tail):
             raise ValueError("values of unknown kinds")
@@ -151,7 +155,7 @@ class Reader:
                 raise ValueError("a bare list")
             return value
         if "array" in value:
-            return self.arrays[value["array"]]
+            return self.array(value["array"])
         if "strings" in value:
             return self.strings(value)
         if "list" in value:
