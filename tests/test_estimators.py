@@ -34,7 +34,7 @@ REGRESSORS = [
     PolynomialNetworkRegressor(degree=3, n_components=2),
 ]
 CLASSIFIERS = [FactorizationMachineClassifier(), PolynomialNetworkClassifier()]
-SHORT = {"random_state": 0, "max_iter": 5, "tol": 0}
+SHORT = {"random_state": 0, "alpha": 1.0, "beta": 1.0, "max_iter": 5, "tol": 0}
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -44,7 +44,7 @@ quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarnin
 def test_attributes_explain_predictions_and_objective(small, estimator, weighted):
     X, y = small
     weight = np.linspace(0, 2, len(y)) if weighted else None
-    model = clone(estimator).set_params(alpha=0.3, beta=0.7, **SHORT).fit(X, y, sample_weight=weight)
+    model = clone(estimator).set_params(**{**SHORT, "alpha": 0.3, "beta": 0.7}).fit(X, y, sample_weight=weight)
     assert_allclose(model.predict(X), reference.predict(model, X), rtol=1e-9, atol=1e-9)
     assert_allclose(model.objective_, reference.objective(model, X, y, weight), rtol=1e-10)
     assert model.history_[-1] == model.objective_
@@ -252,7 +252,7 @@ def test_warm_start_with_other_shapes_is_an_error(small):
 
 
 def test_verbose_prints_a_line_an_epoch(small, capsys):
-    model = FactorizationMachineRegressor(verbose=1, random_state=0).fit(*small)
+    model = FactorizationMachineRegressor(alpha=1.0, beta=1.0, verbose=1, random_state=0).fit(*small)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == model.n_iter_
     assert "epoch    1   objective" in lines[0]
@@ -260,7 +260,7 @@ def test_verbose_prints_a_line_an_epoch(small, capsys):
 
 def test_verbose_shows_a_bar_on_a_terminal(small, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    FactorizationMachineRegressor(verbose=1, max_iter=4, tol=0, random_state=0).fit(*small)
+    FactorizationMachineRegressor(alpha=1.0, beta=1.0, verbose=1, max_iter=4, tol=0, random_state=0).fit(*small)
     lines = capsys.readouterr().out.split("\n")
     assert lines[0].startswith("\r\033[Kepoch    1")
     assert lines[1].startswith("████████░░░░░░░░░░░░░░░░░░░░░░  25% of max_iter")

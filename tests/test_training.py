@@ -19,11 +19,11 @@ from polyfm.training import checkpoint as checkpoints
 from polyfm.training.checkpoint import FORMAT, Checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-FIXED = {"random_state": 0, "tol": 0}
+FIXED = {"random_state": 0, "tol": 0, "alpha": 1.0, "beta": 1.0}
 ESTIMATORS = [
     FactorizationMachineRegressor(**FIXED),
     FactorizationMachineRegressor(degree=3, **FIXED),
-    FactorizationMachineRegressor(fit_lambdas=True, beta=0.01, **FIXED),
+    FactorizationMachineRegressor(fit_lambdas=True, **{**FIXED, "beta": 0.01}),
     FactorizationMachineRegressor(solver="sgd", **FIXED),
     PolynomialNetworkRegressor(**FIXED),
     FactorizationMachineClassifier(**FIXED),
@@ -191,7 +191,7 @@ def test_real_ctrl_c_stops_a_fit():
     script = textwrap.dedent("""
         import numpy as np; from polyfm import FactorizationMachineRegressor
         X = np.random.RandomState(0).standard_normal((3000, 30)); y = X[:, 0] * X[:, 1] + X[:, 2]
-        model = FactorizationMachineRegressor(tol=0, max_iter=10**6, random_state=0, verbose=1)
+        model = FactorizationMachineRegressor(alpha=1, beta=1, tol=0, max_iter=10**6, random_state=0, verbose=1)
         model.fit(X, y)
         print("score", model.score(X, y), model.n_iter_)
     """)
@@ -210,7 +210,7 @@ def test_real_ctrl_c_stops_a_fit():
 def test_early_stopping_keeps_the_best_on_held_out_rows(rng):
     X = rng.standard_normal((200, 10))
     y = X[:, 0] * X[:, 1] + 2 * rng.standard_normal(200)
-    options = {"n_components": 20, "alpha": 0.0, "beta": 0.0, "max_iter": 200, **FIXED}
+    options = {"n_components": 20, "max_iter": 200, **FIXED, "alpha": 0.0, "beta": 0.0}
     plain = FactorizationMachineRegressor(**options).fit(X[:150], y[:150])
     stopped = FactorizationMachineRegressor(early_stopping=True, **options).fit(X[:150], y[:150])
     assert stopped.n_iter_ < 200
@@ -223,7 +223,9 @@ def test_early_stopping_keeps_the_best_on_held_out_rows(rng):
 def test_warm_start_after_early_stopping_goes_on_from_the_best_parameters(rng):
     """The last epoch's predictions do not belong to them."""
     X, y = rng.standard_normal((150, 6)), rng.standard_normal(150)
-    model = FactorizationMachineRegressor(early_stopping=True, warm_start=True, n_iter_no_change=3, beta=1e-6, **FIXED)
+    model = FactorizationMachineRegressor(
+        early_stopping=True, warm_start=True, n_iter_no_change=3, **{**FIXED, "beta": 1e-6}
+    )
     model.fit(X, y)
     assert np.argmin(model.validation_losses_) < len(model.validation_losses_) - 1
     other = pickle.loads(pickle.dumps(model))  # does not carry over what lets a solver go on

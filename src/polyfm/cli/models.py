@@ -1,5 +1,6 @@
 """Estimators as the options of a command ask for them."""
 
+import inspect
 import re
 from typing import Any
 
@@ -18,7 +19,11 @@ def make_estimator(kind: str, classify: bool, cv: bool, parameters: dict):
         refused = sorted(set(OF_ONE_FIT) & set(parameters))
         if refused:
             raise click.UsageError(f"--cv does not go with --{refused[0].replace('_', '-')}.")
-    return getattr(polyfm, name)(**parameters)
+    cls = getattr(polyfm, name)
+    for parameter in parameters.keys() - inspect.signature(cls).parameters.keys():
+        task = "numbers" if classify else "classes"
+        raise click.UsageError(f"--{parameter.replace('_', '-')} is for targets that are {task}: it has no use here.")
+    return cls(**parameters)
 
 
 def check_estimator(estimator) -> None:

@@ -64,6 +64,7 @@ WORDS = {
     "init_lambdas": "The weights of the bases, at the start.",
     "fit_lambdas": "Learn these weights, too.",
     "init_scale": "Size of the random interactions at the start.",
+    "clip": "Keep predictions within the range of the targets.",
     "class_weight": "'balanced' lets rare classes count as much as common ones.",
 }
 
@@ -75,9 +76,18 @@ def _help(name: str) -> str:
     return " ".join(found.group(1).split()).split(". ")[0].removesuffix(".") + "." if found else ""
 
 
+def _parameters() -> dict[str, inspect.Parameter]:
+    """Those of regressors, and those that classifiers have beside them."""
+    return {
+        **inspect.signature(FactorizationMachineRegressor).parameters,
+        **inspect.signature(FactorizationMachineClassifier).parameters,
+        **inspect.signature(FactorizationMachineRegressor).parameters,
+    }
+
+
 def estimator_options(command: Callable) -> Callable:
     """Add every parameter of the estimators as an option; those that are not given keep the estimator's default."""
-    for name, parameter in reversed(list(inspect.signature(FactorizationMachineRegressor).parameters.items())):
+    for name, parameter in reversed(list(_parameters().items())):
         default = parameter.default
         if name in ELSEWHERE or (default is None and name not in {*TYPES, *CHOICES, "checkpoint"}):
             continue
@@ -96,7 +106,8 @@ def estimator_options(command: Callable) -> Callable:
 def _default_text(name: str, default) -> str:
     """The default, where the four estimators agree on it."""
     for kind, case in ((FactorizationMachineClassifier, "for classes"), (PolynomialNetworkRegressor, "with --kind pn")):
-        other = inspect.signature(kind).parameters[name].default
+        known = inspect.signature(kind).parameters
+        other = known[name].default if name in known else default
         if other != default:
             return f"[default: {_shown(default)}, or {_shown(other)} {case}]"
     return "" if default is None else f"[default: {_shown(default)}]"
@@ -108,7 +119,7 @@ def _shown(default: Any) -> str:
 
 def given_parameters(options: dict) -> dict:
     """The estimator's parameters among the options, as the estimators want them."""
-    names = inspect.signature(FactorizationMachineRegressor).parameters
+    names = _parameters()
     given = {name: value for name, value in options.items() if name in names and value is not None}
     if given.get("fit_lower") == "none":
         given["fit_lower"] = None
@@ -124,7 +135,7 @@ def given_parameters(options: dict) -> dict:
 SECTIONS = {
     "What to predict, from which columns": ["target", "task", "fields", "drop", "text"],
     "What comes out": ["model_path", "test_fraction", "as_json"],
-    "The model": ["kind", "degree", "n_components", "cv", "beta", "alpha", "loss", "class_weight"],
+    "The model": ["kind", "degree", "n_components", "cv", "beta", "alpha", "loss", "class_weight", "clip"],
     "How the file is written": ["format_", "sep", "decimal", "encoding", "zero_based"],
     "Training": [
         "random_state", "n_jobs", "solver", "max_iter", "tol", "early_stopping", "validation_fraction",

@@ -3,6 +3,7 @@
 import copy
 import os
 import warnings
+from collections.abc import Callable
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from polyfm.conversion import converted
 from polyfm.core.design import Design
@@ -34,25 +35,32 @@ from polyfm.estimators.validation import (
     check_range,
     check_size,
     check_some_weight,
+    is_auto,
+    shown,
     threads_of,
+    warn_of_sizes,
 )
 from polyfm.losses import as_loss
-from polyfm.solvers import Result, check_solver, interrupts, names_of, solver_class
+from polyfm.solvers import Result, check_solver, interrupts, solver_class
+from polyfm.training.automatic import choose_penalties
 from polyfm.training.checkpoint import Checkpoint, Outcome, check_saved, identity_of, package_stamp, read_checkpoint
-from polyfm.training.hooks import current_watch
+from polyfm.training.hooks import Progress, Watch, current_watch
 from polyfm.training.recipe import Recipe
-from polyfm.training.session import Session, Start
+from polyfm.training.session import Session, Start, Validation
 
 NOT_IN_KEY = {"max_iter", "tol", "verbose", "warm_start", "n_jobs", "checkpoint", "checkpoint_interval"}
 # What a fit leaves beside the model itself. None of it stays behind when another fit has no use for it.
-OF_TRAINING = ("objective_", "history_", "n_iter_", "solver_", "validation_losses_", "n_samples_seen_")
-PENALTY = [Interval(Real, 0, None, closed="left"), "array-like", dict]
+OF_TRAINING = (
+    "alpha_", "beta_", "objective_", "history_", "n_iter_", "solver_", "validation_losses_", "n_samples_seen_",
+)  # fmt: skip
+PENALTY = [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), "array-like", dict]
 
 
 class PolynomialModel(CallbackSupportMixin, BaseEstimator):
     """What the four estimators share. Subclasses set the kernel and encode their targets."""
 
     _kernel: str
+    _encoded: Callable[[Any, Any], list[np.ndarray]]  # targets as they are trained on
 
     _parameter_constraints: dict = {
         "degree": [Interval(Integral, 2, MOST_DEGREE, closed="both")],
@@ -111,8 +119,8 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         return Recipe(
             model,
             as_loss(self.loss),
-            as_ridge("alpha", self.alpha, self.groups, named, n_features),
-            as_ridge("beta", self.beta, self.groups, named, n_features, dummies),
+            None if is_auto(self.alpha) else as_ridge("alpha", self.alpha, self.groups, named, n_features),
+            None if is_auto(self.beta) else as_ridge("beta", self.beta, self.groups, named, n_features, dummies),
             self.init_scale,
             check_lambdas(self.init_lambdas, model),
             self.solver,
@@ -135,38 +143,67 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
 
     # -- fitting ------------------------------------------------------------------------------------------------------
 
-    def _fit_targets(self, X, y, targets: list[np.ndarray], sample_weight) -> None:
+    def _validation(self, X, X_val, y_val) -> Validation | None:
+        """Rows to judge early stopping by, checked as X and y are."""
+        if X_val is None and y_val is None:
+            return None
+        if X_val is None or y_val is None:
+            raise ValueError("X_val and y_val go together: pass both, or neither.")
+        if not self.early_stopping:
+            raise ValueError("X_val and y_val are there to judge early stopping by: set early_stopping=True.")
+        X_val = validate_data(self, checked_sparse(X_val), accept_sparse="csr", dtype=X.dtype, reset=False)
+        targets = self._encoded(X_val, y_val)
+        check_consistent_length(X_val, targets[0])
+        check_features(X_val)
+        return Validation(Design(X_val), targets)
+
+    def _fit_targets(
+        self, X, y, targets: list[np.ndarray], sample_weight, validation: Validation | None = None
+    ) -> None:
         """Fit one set of parameters for each target; they share the views of X."""
         recipe = self._recipe(X.shape[1])
         sample_weight = self._checked_weights(X, sample_weight)
         check_features(X)
         check_size(recipe.model, X, len(targets))
         check_penalties(recipe.alpha, recipe.beta, X.dtype)
+        warn_of_sizes(X)
         callbacks = CallbackTask(self, X, y, len(targets), recipe.model)
-        key = self._key(X, targets, sample_weight) if self.warm_start or self.checkpoint else ""
+        key = self._key(X, targets, sample_weight, validation) if self.warm_start or self.checkpoint else ""
         path = Path(self.checkpoint) if self.checkpoint else None
         saved = read_checkpoint(path, key) if path else None
         if saved is not None:
             check_saved(saved, recipe.model, X, len(targets))
         seeds = self._seeds(len(targets)) if saved is None else saved.seeds
-        train, held_out = self._split(X, y, int(seeds[0]))
+        train, held_out = self._split(X, y, int(seeds[0])) if validation is None else (slice(None), None)
         if held_out is not None and sample_weight is not None:
             for part, of in (("train on", train), ("hold out for early stopping", held_out)):
                 check_some_weight(sample_weight[of], f"the rows to {part}")
+        checkpoint = Checkpoint(path, self.checkpoint_interval, key, seeds) if path else None
+        if checkpoint:
+            checkpoint.check_place(recipe.model.empty(X.shape[1]))
         # Even a slice of everything would copy a sparse X.
-        design = recipe.design(X if held_out is None else X[train], int(seeds[0]))
+        X_train = X if held_out is None else X[train]
+        design = recipe.design(X_train, int(seeds[0]))
+        starts = self._warm_starts(recipe.model, design, len(targets), key)
+        recipe, chosen = self._complete(
+            recipe, design, X_train, targets, sample_weight, train, seeds, keep=self.warm_start
+        )
+        if chosen and starts[0][0] is None:
+            starts = [(start, None) for start in chosen]
         session = Session(
             recipe, self.max_iter, self.tol, self.verbose,
             patience=self.n_iter_no_change if self.early_stopping else None,
-            checkpoint=Checkpoint(path, self.checkpoint_interval, key, seeds) if path else None,
-            watch=current_watch(), more_hooks=callbacks.hooks,
+            checkpoint=checkpoint, watch=current_watch(), more_hooks=callbacks.hooks,
         )  # fmt: skip
+        if held_out is not None:
+            validation = Validation(
+                Design(X[held_out]), [target[held_out] for target in targets],
+                None if sample_weight is None else sample_weight[held_out],
+            )  # fmt: skip
         outcomes = session.run(
-            design, targets, sample_weight, seeds, rows=train, held_out_rows=held_out,
-            held_out=None if held_out is None else Design(X[held_out]),
-            starts=self._warm_starts(recipe.model, design, len(targets), key), saved=saved,
-        )  # fmt: skip
-        self._keep(recipe.model, outcomes, recipe.solver_name(design))
+            design, targets, sample_weight, seeds, rows=train, validation=validation, starts=starts, saved=saved
+        )
+        self._keep(recipe, outcomes, recipe.solver_name(design))
         self._stream: Any = None
         self._resume = (key, [outcome.result.resume for outcome in outcomes]) if self.warm_start else None
         callbacks.end()
@@ -175,7 +212,31 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             path.unlink(missing_ok=True)
         self._warn([outcome.result for outcome in outcomes])
 
-    def _key(self, X, targets: list[np.ndarray], sample_weight) -> str:
+    def _complete(
+        self, recipe: Recipe, design: Design, X, targets, sample_weight, rows, seeds: np.ndarray, *, keep: bool
+    ) -> tuple[Recipe, list[Parameters]]:
+        """The recipe with the penalties that the data choose and, where they have just been chosen, parameters to start
+        from. With `keep`, for a warm start or one more batch of a stream, what was chosen first stays."""
+        if recipe.is_complete:
+            return recipe, []
+        if keep and hasattr(self, "_fitted") and hasattr(self, "beta_"):
+            by_degree = isinstance(self.beta_, np.ndarray) and is_auto(self.beta)
+            beta = tuple(self.beta_.tolist()) if by_degree else self.beta_
+            kept = self.alpha_ if recipe.alpha is None else recipe.alpha, beta if recipe.beta is None else recipe.beta
+            return recipe.with_penalties(*kept), []
+        targets = [y[rows] for y in targets]
+        strata = strata_of(targets) if is_classifier(self) else None
+        penalties = choose_penalties(
+            recipe, design, X, targets, None if sample_weight is None else sample_weight[rows], strata, seeds,
+            _teller(self.verbose, current_watch()),
+        )  # fmt: skip
+        return recipe.with_penalties(penalties.alpha, penalties.beta), penalties.starts
+
+    def _set_penalties(self, recipe: Recipe) -> None:
+        self.alpha_: Any = shown(recipe.alpha)
+        self.beta_: Any = shown(recipe.beta)
+
+    def _key(self, X, targets: list[np.ndarray], sample_weight, validation: Validation | None) -> str:
         """What tells one problem from another: training goes on exactly only where all of this is the same."""
         options = {name: value for name, value in self.get_params(deep=False).items() if name not in NOT_IN_KEY}
         options["loss"] = identity_of(as_loss(self.loss))
@@ -183,7 +244,8 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             options["random_state"] = "drawn"  # the seeds that were drawn are in the checkpoint
         # The arrays of a sparse matrix, without the flags that scipy remembers once somebody has asked for them.
         data = [X.format, X.shape, X.data, X.indices, X.indptr] if sp.issparse(X) else X
-        return joblib.hash([data, targets, sample_weight, sorted(options.items()), package_stamp()])
+        judged = None if validation is None else [tuple(validation.design.rows), validation.targets]
+        return joblib.hash([data, targets, sample_weight, judged, sorted(options.items()), package_stamp()])
 
     def _split(self, X, y, seed: int) -> tuple[Any, Any]:
         """Rows to train on and, with early stopping, rows to hold out."""
@@ -239,49 +301,14 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
                 stacklevel=4,
             )
 
-    def _partial_fit_targets(self, X, targets: list[np.ndarray], sample_weight) -> None:
-        """One stochastic pass over a batch of rows; the first batch sets the start and the sizes of steps."""
-        recipe = self._recipe(X.shape[1])
-        sample_weight = self._checked_weights(X, sample_weight)
-        check_features(X)
-        check_size(recipe.model, X, len(targets))
-        check_penalties(recipe.alpha, recipe.beta, X.dtype)
-        design = Design(X)
-        seeds = self._seeds(len(targets))
-        solvers: list[Any] = [recipe.make_solver(self.solver, int(seed)) for seed in seeds]
-        problems = [recipe.problem(design, y, sample_weight) for y in targets]
-        states = getattr(self, "_stream", None)
-        seen = {"n_iter_": 0, "n_samples_seen_": 0}
-        if states is None:
-            fitted: Fitted | None = getattr(self, "_fitted", None)
-            starts = (
-                fitted.targets if fitted else [recipe.start(p, int(s)) for p, s in zip(problems, seeds, strict=True)]
-            )
-            states = [
-                solver.init_state(p, start.copy(design.dtype))
-                for solver, p, start in zip(solvers, problems, starts, strict=True)
-            ]
-        else:
-            seen = {name: getattr(self, name, 0) for name in seen}
-        try:
-            for solver, problem, state in zip(solvers, problems, states, strict=True):
-                solver.stream(problem, state)
-        except BaseException:  # some targets have seen the batch, others not: the next one goes on from the model
-            self._stream = None
-            raise
-        self._forget_training()
-        self._stream, self.solver_ = states, self.solver
-        parameters = [state.parameters.copy() for state in states]  # the next batch changes them
-        self._set_fitted(Fitted(recipe.model, parameters))
-        self.n_iter_, self.n_samples_seen_ = seen["n_iter_"] + 1, seen["n_samples_seen_"] + X.shape[0]
-
     # -- fitted attributes --------------------------------------------------------------------------------------------
 
-    def _keep(self, model: Model, outcomes: list[Outcome], solver: str) -> None:
+    def _keep(self, recipe: Recipe, outcomes: list[Outcome], solver: str) -> None:
         """Turn outcomes into fitted attributes. Objectives of several targets add up: one-vs-rest is one sum."""
         self._forget_training()
         results = [outcome.result for outcome in outcomes]
-        self._set_fitted(Fitted(model, [result.parameters for result in results]))
+        self._set_fitted(Fitted(recipe.model, [result.parameters for result in results]))
+        self._set_penalties(recipe)
         self.solver_ = solver
         self.n_iter_ = max(result.n_iter for result in results)
         self.history_ = _sum_of_histories([result.history for result in results])
@@ -376,14 +403,21 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         return tags
 
 
-def streams(estimator) -> bool:
-    """Whether `partial_fit` is there."""
-    able = names_of("streams")
-    if estimator.solver not in able:
-        raise AttributeError(
-            f"partial_fit needs solver={' or '.join(map(repr, able))}, got solver={estimator.solver!r}."
-        )
-    return True
+def strata_of(targets: list[np.ndarray]) -> np.ndarray:
+    """A number for the class of each row, from targets of 1 and -1, one for each class or for the second of two."""
+    return np.stack([-targets[0], *targets]).argmax(axis=0)
+
+
+def _teller(verbose: int, watch: Watch | None) -> Callable[[int, int, str], None]:
+    """What tells whoever listens how far the choice of penalties is."""
+
+    def tell(done: int, total: int, note: str) -> None:
+        if verbose:
+            print(f"choosing penalties   {note}", flush=True)
+        if watch is not None:
+            watch(Progress("searching", done, total, note))
+
+    return tell
 
 
 def _sum_of_histories(histories: list[np.ndarray]) -> np.ndarray:

@@ -31,16 +31,19 @@ _BODY = """{summary}
     loss : {losses}, default="{loss}"
         A name, or any object with a number `curvature` (a bound on the second derivative) and methods
         `value(self, y, f)` and `derivative(self, y, f)`. The objective holds the *sum* of the losses.
-    alpha : float, array of shape (n_features,) or dict, default=1.0
-        Penalty alpha/2 |w|^2 on the linear weights. An array has one for each feature; a dict has one for each field
+    alpha : "auto", float, array of shape (n_features,) or dict, default="auto"
+        Penalty alpha/2 |w|^2 on the linear weights. "auto" takes the one with which the linear model alone is best on
+        held-out rows; `alpha_` says which it was. An array has one for each feature; a dict has one for each field
         in `groups` or, without these, for each feature by its name (or number, where they have no names).
-    beta : float, array of shape (n_features,) or dict, default=1.0
-        Penalty on the bases: beta sum_s |lambda_s| |p_s|^2 (direct) or beta/2 sum_t |U^t|^2 (lifted); by feature or
-        field as for `alpha`, which is the same as scaling the columns. Dummy features take the mean of the others.
+    beta : "auto", float, array of shape (n_features,) or dict, default="auto"
+        Penalty on the bases: beta sum_s |lambda_s| |p_s|^2 (direct) or beta/2 sum_t |U^t|^2 (lifted). "auto" follows a
+        path from the beta that leaves no interactions to weaker ones, and takes the best on held-out rows; `beta_` says
+        which it was. By feature or field as for `alpha`, which is the same as scaling the columns; dummy features take
+        the mean of the others.
     groups : array-like of shape (n_features,), default=None
         The field of each feature, such as "user" or "movie", for penalties by field. `TableEncoder.feature_fields_`
         has them.
-    method : {{"direct", "lifted"}}, default="{method}"
+{own_parameter}    method : {{"direct", "lifted"}}, default="{method}"
         Learn the bases p_s themselves, or m matrices U^1 .. U^m of which the interaction tensor is the symmetrised
         product{method_note}.
     fit_lower : {{"explicit", "augment"}} or None, default="{fit_lower}"
@@ -98,6 +101,9 @@ _BODY = """{summary}
         The degree of each basis.
     lambdas_ : ndarray of shape (n_bases,)
         The weight of each basis.
+    alpha_, beta_ : float or ndarray
+        The penalties that were used, as given or as chosen. With ``beta="auto"`` and bases of several degrees, `beta_`
+        has one number for each degree, highest first.
     coef_ : ndarray of shape {coef_shape}
         The linear weights w.
     intercept_ : {intercept}
@@ -125,12 +131,19 @@ _BODY = """{summary}
     --------
 {example}"""
 
+_CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, which multiply those of the samples. "balanced" makes all classes weigh the same.
+"""
+_CLIP = """    clip : bool, default=False
+        Keep predictions within the range of the targets that were seen in `fit` (`target_range_`).
+"""
+
 _EXAMPLES = {
     "Regressor": """    >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.preprocessing import scale
     >>> from polyfm import {name}
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = {name}(beta=100.0, random_state=0).fit(scale(X), y)
+    >>> model = {name}(random_state=0).fit(scale(X), y)
     >>> bool(model.score(scale(X), y) > 0.5)
     True
     """,
@@ -153,19 +166,19 @@ _SEARCH = """{name} with the penalty beta chosen by cross-validation.
     Parameters
     ----------
     betas : array-like, default=None
-        The betas to try. None means `n_betas` values, evenly spaced on a log scale from 10 to 1/1000 of the beta at
-        which bases that explain all the data would cost as much as explaining nothing; they follow the units of X, y.
+        The betas to try. None means `n_betas` values, evenly spaced on a log scale, from the beta that leaves no
+        interactions down over 3.5 decades, and farther where the weakest of them is the best.
     n_betas : int, default=10
     degrees, ranks : array-like, default=None
         Degrees and numbers of bases to try as well, in place of `degree` and `n_components`.
     cv : int, splitter or iterable, default=None
         As everywhere in scikit-learn; None is 5 folds.
     scoring : str or callable, default=None
-        None is the estimator's own score: R2, or accuracy.
+        None is R2, or for classes the logarithmic loss (negative), or accuracy where there are no probabilities.
     n_jobs : int, default=None
         Folds that are fitted at the same time, in threads.
-    degree, n_components, loss, alpha, groups, method, fit_lower, fit_linear, fit_intercept, init_lambdas, \
-fit_lambdas, init_scale, solver, batch_size, max_iter, tol, random_state, verbose
+    degree, n_components, loss, alpha, groups, clip, class_weight, method, fit_lower, fit_linear, fit_intercept, \
+init_lambdas, fit_lambdas, init_scale, solver, batch_size, max_iter, tol, random_state, verbose
         As in `{name}`.
 
     Attributes
@@ -224,6 +237,7 @@ def documented(cls: type) -> type:
             key: defaults[key] for key in ("loss", "method", "fit_lower", "fit_linear", "init_scale", "max_iter", "tol")
         },
         summary=_SUMMARY[family].format(task=task),
+        own_parameter=_CLASS_WEIGHT if classifier else _CLIP,
         losses=losses,
         method_note=""
         if family == "FactorizationMachine"
@@ -240,7 +254,7 @@ def documented(cls: type) -> type:
         intercept="ndarray of shape (1 or n_classes,)" if classifier else "float",
         more_attributes="    classes_ : ndarray of shape (n_classes,)\n        The class labels.\n"
         if classifier
-        else "",
+        else "    target_range_ : ndarray of shape (2,)\n        The smallest and the largest target seen.\n",
         example=_EXAMPLES["Classifier" if classifier else "Regressor"].format(name=cls.__name__),
     )
     return cls

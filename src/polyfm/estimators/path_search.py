@@ -1,5 +1,6 @@
 """Model selection along a path of betas: what the `...CV` estimators share."""
 
+import math
 import threading
 import warnings
 from collections.abc import Iterator
@@ -10,29 +11,38 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.metrics import check_scoring
+from sklearn.metrics import check_scoring, log_loss
 from sklearn.model_selection import check_cv
 
 from polyfm.estimators._sklearn import Interval
-from polyfm.estimators.base import OF_TRAINING
+from polyfm.estimators.base import OF_TRAINING, strata_of
 from polyfm.estimators.validation import (
     by_feature,
     check_features,
     check_penalties,
     check_size,
     check_some_weight,
+    is_auto,
     threads_of,
 )
 from polyfm.solvers import interrupts
+from polyfm.training.automatic import choose_alpha
 from polyfm.training.checkpoint import Outcome
 from polyfm.training.hooks import Progress, current_watch
-from polyfm.training.path import InterruptedPathError, fit_path, reference_beta
+from polyfm.training.path import InterruptedPathError, fit_path
+from polyfm.training.scales import Rows, linear_models, penalty_scales
 
+DECADES = 3.5  # that a path spans, from the beta at which interactions vanish
+EXTENSIONS = 2  # of a path, by a decade each, while its weakest penalty is the best
 # Parameters of a single fit that a search has no use for.
 OF_ONE_FIT = (
     "beta", "warm_start", "checkpoint", "checkpoint_interval", "early_stopping", "validation_fraction",
     "n_iter_no_change",
 )  # fmt: skip
+
+
+# What an estimator without a search is given in place of the search's own: it sees weights of classes already applied.
+AS_FOUND = {"n_jobs": None, "beta": 1.0, "class_weight": None}
 
 
 class Task(NamedTuple):
@@ -41,6 +51,7 @@ class Task(NamedTuple):
     combination: int
     plain: Any
     betas: np.ndarray
+    first: int  # the place of the first of these betas on the whole path
     fold: int
     train: np.ndarray
     test: np.ndarray
@@ -64,8 +75,10 @@ class PathSearch:
     n_jobs: int | None
     verbose: int
     classes_: np.ndarray
+    beta_: Any
     get_params: Any
     _checked_weights: Any
+    _seeds: Any
 
     @staticmethod
     def constraints(kind: type) -> dict:
@@ -88,9 +101,11 @@ class PathSearch:
     def _plain_estimator(self, **parameters):
         names = self._plain().get_params()
         shared = {name: value for name, value in self.get_params(deep=False).items() if name in names}
-        return self._plain(**{**shared, "n_jobs": None, "beta": 1.0, **parameters})
+        return self._plain(
+            **{**shared, **{name: value for name, value in AS_FOUND.items() if name in names}, **parameters}
+        )
 
-    def _fit_targets(self, X, y, targets, sample_weight) -> None:
+    def _fit_targets(self, X, y, targets, sample_weight, validation=None) -> None:
         sample_weight = self._checked_weights(X, sample_weight)
         check_features(X)
         folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y))
@@ -103,8 +118,7 @@ class PathSearch:
                 [self.n_components] if self.ranks is None else self.ranks,
             )
         )
-        named = getattr(self, "feature_names_in_", None)  # which the estimators within, who see an array, do not know
-        alpha = by_feature("alpha", self.alpha, self.groups, named, X.shape[1])
+        alpha = self._alpha(X, targets, sample_weight)
         plains = [self._plain_estimator(degree=int(m), n_components=int(k), alpha=alpha) for m, k in combinations]
         for plain in plains:
             if is_classifier(self):
@@ -117,25 +131,42 @@ class PathSearch:
         for betas in paths:
             check_penalties(0.0, float(betas[0]), X.dtype)
         tasks = [
-            Task(c, plain, betas, f, *fold)
+            Task(c, plain, betas, 0, f, *fold)
             for c, (plain, betas) in enumerate(zip(plains, paths, strict=True))
             for f, fold in enumerate(folds)
         ]
-        search = _Search(X, y, targets, sample_weight, check_scoring(plains[0], self.scoring), tasks, self.verbose)
+        search = _Search(X, y, targets, sample_weight, self._scorer(plains[0]), tasks, self.verbose)
         interrupted = search.run(threads_of(self.n_jobs)) or interrupts.interrupted()
-
         scores = search.scores(len(plains), len(folds), paths)
+        for _ in range(EXTENSIONS if self.betas is None and self.n_betas > 1 else 0):
+            weak = [c for c, s in enumerate(scores) if _best_of(s) == len(paths[c]) - 1]
+            if interrupted or not weak:
+                break
+            for c in weak:  # the best may lie beyond the end of the path
+                first, ratio = len(paths[c]), paths[c][-1] / paths[c][-2]
+                more = paths[c][-1] * ratio ** np.arange(1, 1 + math.ceil(self.n_betas / DECADES))
+                paths[c] = np.concatenate([paths[c], more])
+                search.add([Task(c, plains[c], more, first, f, *fold) for f, fold in enumerate(folds)])
+            interrupted = search.run(threads_of(self.n_jobs)) or interrupts.interrupted()
+            scores = search.scores(len(plains), len(folds), paths)
         if interrupted and search.best is not None:
             best, i, chosen = search.best.combination, search.best.beta, search.best.estimator
         else:
-            means = np.array([s.mean(axis=1) for s in scores])
-            if np.isnan(means).all():
+            means = [s.mean(axis=1) for s in scores]
+            if all(np.isnan(mean).all() for mean in means):
                 raise ValueError(
                     "No beta has a score on every fold: a fold is too small for the score (R2 needs two rows). Use "
                     "fewer folds (cv), or another scoring."
                 )
-            means = np.where(np.isnan(means), -np.inf, means)
-            best, i = (int(at) for at in np.unravel_index(int(np.argmax(means)), means.shape))
+            best = int(np.argmax([np.nan_to_num(mean, nan=-np.inf).max() for mean in means]))
+            i = _best_of(scores[best])
+            if i == len(paths[best]) - 1 > 0:
+                warnings.warn(
+                    f"The weakest penalty of the path, beta={paths[best][i]:.3g}, has the best score: a smaller one "
+                    "may be better still. Pass betas= that reach farther down.",
+                    UserWarning,
+                    stacklevel=3,
+                )
             chosen = clone(plains[best]).set_params(
                 beta=float(paths[best][i]), n_jobs=self.n_jobs, verbose=self.verbose
             )
@@ -166,6 +197,21 @@ class PathSearch:
             {name: value for name, value in vars(fitted).items() if name.endswith("_") or name == "_fitted"}
         )
 
+    def _alpha(self, X, targets, sample_weight) -> float | np.ndarray:
+        """The penalty on the linear weights: given, or where the linear model alone is best on held-out rows."""
+        if is_auto(self.alpha):
+            recipe = self._plain_estimator()._recipe(X.shape[1])
+            strata = strata_of(targets) if is_classifier(self) else None
+            return choose_alpha(recipe, X, targets, sample_weight, strata, int(self._seeds(1)[0]))
+        named = getattr(self, "feature_names_in_", None)  # which the estimators within, who see an array, do not know
+        return by_feature("alpha", self.alpha, self.groups, named, X.shape[1])
+
+    def _scorer(self, plain):
+        """The score to choose by: for classes the logarithmic loss, where there are probabilities."""
+        if self.scoring is None and is_classifier(self) and hasattr(plain, "predict_proba"):
+            return lambda model, X, y: -log_loss(y, model.predict_proba(X), labels=model.classes_)
+        return check_scoring(plain, self.scoring)
+
     def _path(self, plain, X, targets, sample_weight) -> np.ndarray:
         """The betas to try, from strong to weak."""
         if self.betas is not None:
@@ -173,9 +219,15 @@ class PathSearch:
             if betas.ndim != 1 or not len(betas) or not np.all(np.isfinite(betas)) or np.any(betas < 0):
                 raise ValueError(f"betas must be finite numbers >= 0, got {self.betas!r}.")
             return betas
-        recipe = plain._recipe(X.shape[1]).with_start(1.0)
-        problem = recipe.problem(recipe.design(X, 0), targets[0], sample_weight)
-        return reference_beta(problem, recipe.start(problem, 0)) * np.logspace(1, -3, self.n_betas)
+        recipe = plain._recipe(X.shape[1])
+        data = Rows(X.tocsr() if hasattr(X, "tocsr") else X, targets, sample_weight)
+        scales = penalty_scales(recipe, data, linear_models(recipe.model, recipe.loss, data, recipe.alpha))
+        return (scales[-1] or 1.0) * np.logspace(0, -DECADES, self.n_betas)
+
+
+def _best_of(scores: np.ndarray) -> int:
+    """The place on a path with the best mean score over the folds, the stronger penalty of equal ones."""
+    return int(np.argmax(np.nan_to_num(scores.mean(axis=1), nan=-np.inf)))
 
 
 class Best(NamedTuple):
@@ -198,6 +250,11 @@ class _Search:
         self.n_fits, self.n_done = sum(len(task.betas) for task in tasks), 0.0
         self.watch = current_watch()
         self.stop, self.lock = threading.Event(), threading.Lock()
+
+    def add(self, tasks: list[Task]) -> None:
+        """Paths to run next, in place of those that have been run."""
+        self.tasks = tasks
+        self.n_fits += sum(len(task.betas) for task in tasks)
 
     def run(self, n_threads: int) -> bool:
         """Run all paths; whether Ctrl-C came. If it comes before there is anything to keep, it is raised."""
@@ -256,12 +313,12 @@ class _Search:
             model.n_features_in_ = plain.n_features_in_
             if is_classifier(plain):
                 model.classes_ = plain.classes_
-            model._keep(recipe.model, [Outcome(result) for result in results[i]], recipe.solver)
+            model._keep(recipe.with_beta(float(beta)), [Outcome(result) for result in results[i]], recipe.solver)
             score = float(self.scorer(model, self.X[task.test], self.y[task.test]))
             with self.lock:
-                self.found[task.combination, i, task.fold] = score
+                self.found[task.combination, task.first + i, task.fold] = score
                 if self.best is None or score > self.best.score:
-                    self.best = Best(score, task.combination, i, model)
+                    self.best = Best(score, task.combination, task.first + i, model)
         if self.verbose > 1:
             print(f"degree {plain.degree}, rank {plain.n_components}, fold {task.fold + 1}: path of betas done")
 

@@ -14,9 +14,10 @@ class FactorizationMachineRegressor(Regressor):
         degree=2,
         n_components=10,
         loss="squared",
-        alpha=1.0,
-        beta=1.0,
+        alpha="auto",
+        beta="auto",
         groups=None,
+        clip=False,
         method="direct",
         fit_lower="explicit",
         fit_linear=True,
@@ -44,6 +45,7 @@ class FactorizationMachineRegressor(Regressor):
         self.alpha = alpha
         self.beta = beta
         self.groups = groups
+        self.clip = clip
         self.method = method
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear
@@ -76,9 +78,10 @@ class FactorizationMachineClassifier(Classifier):
         degree=2,
         n_components=10,
         loss="logistic",
-        alpha=1.0,
-        beta=1.0,
+        alpha="auto",
+        beta="auto",
         groups=None,
+        class_weight=None,
         method="direct",
         fit_lower="explicit",
         fit_linear=True,
@@ -106,6 +109,7 @@ class FactorizationMachineClassifier(Classifier):
         self.alpha = alpha
         self.beta = beta
         self.groups = groups
+        self.class_weight = class_weight
         self.method = method
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear
@@ -138,9 +142,10 @@ class PolynomialNetworkRegressor(Regressor):
         degree=2,
         n_components=10,
         loss="squared",
-        alpha=1.0,
-        beta=1.0,
+        alpha="auto",
+        beta="auto",
         groups=None,
+        clip=False,
         method="lifted",
         fit_lower="augment",
         fit_linear=False,
@@ -168,6 +173,7 @@ class PolynomialNetworkRegressor(Regressor):
         self.alpha = alpha
         self.beta = beta
         self.groups = groups
+        self.clip = clip
         self.method = method
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear
@@ -200,9 +206,10 @@ class PolynomialNetworkClassifier(Classifier):
         degree=2,
         n_components=10,
         loss="logistic",
-        alpha=1.0,
-        beta=1.0,
+        alpha="auto",
+        beta="auto",
         groups=None,
+        class_weight=None,
         method="lifted",
         fit_lower="augment",
         fit_linear=False,
@@ -230,6 +237,7 @@ class PolynomialNetworkClassifier(Classifier):
         self.alpha = alpha
         self.beta = beta
         self.groups = groups
+        self.class_weight = class_weight
         self.method = method
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear

@@ -29,8 +29,9 @@ class FactorizationMachineRegressorCV(PathSearch, Regressor):
         degree=2,
         n_components=10,
         loss="squared",
-        alpha=1.0,
+        alpha="auto",
         groups=None,
+        clip=False,
         method="direct",
         fit_lower="explicit",
         fit_linear=True,
@@ -57,6 +58,7 @@ class FactorizationMachineRegressorCV(PathSearch, Regressor):
         self.loss = loss
         self.alpha = alpha
         self.groups = groups
+        self.clip = clip
         self.method = method
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear
@@ -91,8 +93,9 @@ class FactorizationMachineClassifierCV(PathSearch, Classifier):
         degree=2,
         n_components=10,
         loss="logistic",
-        alpha=1.0,
+        alpha="auto",
         groups=None,
+        class_weight=None,
         method="direct",
         fit_lower="explicit",
         fit_linear=True,
@@ -119,6 +122,7 @@ class FactorizationMachineClassifierCV(PathSearch, Classifier):
         self.loss = loss
         self.alpha = alpha
         self.groups = groups
+        self.class_weight = class_weight
         self.method = method
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear
@@ -153,8 +157,9 @@ class PolynomialNetworkRegressorCV(PathSearch, Regressor):
         degree=2,
         n_components=10,
         loss="squared",
-        alpha=1.0,
+        alpha="auto",
         groups=None,
+        clip=False,
         method="lifted",
         fit_lower="augment",
         fit_linear=False,
@@ -181,6 +186,7 @@ class PolynomialNetworkRegressorCV(PathSearch, Regressor):
         self.loss = loss
         self.alpha = alpha
         self.groups = groups
+        self.clip = clip
         self.method = method
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear
@@ -215,8 +221,9 @@ class PolynomialNetworkClassifierCV(PathSearch, Classifier):
         degree=2,
         n_components=10,
         loss="logistic",
-        alpha=1.0,
+        alpha="auto",
         groups=None,
+        class_weight=None,
         method="lifted",
         fit_lower="augment",
         fit_linear=False,
@@ -243,6 +250,7 @@ class PolynomialNetworkClassifierCV(PathSearch, Classifier):
         self.loss = loss
         self.alpha = alpha
         self.groups = groups
+        self.class_weight = class_weight
         self.method = method
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear

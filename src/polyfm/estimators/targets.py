@@ -2,13 +2,14 @@
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import check_array, column_or_1d, compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from polyfm.core.sparse import checked_sparse
-from polyfm.estimators._sklearn import HasMethods, StrOptions, fit_context, with_callbacks
-from polyfm.estimators.base import PolynomialModel, streams
+from polyfm.estimators._sklearn import HasMethods, StrOptions, check_sample_weight, fit_context, with_callbacks
+from polyfm.estimators.streaming import StreamingModel, streams
 from polyfm.estimators.validation import LARGEST, check_range
 from polyfm.losses import as_loss, losses_for, states
 from polyfm.solvers.interrupts import deferred_interrupts
@@ -19,14 +20,15 @@ def _one_vs_rest(codes: np.ndarray, n_classes: int, dtype) -> list[np.ndarray]:
     return [np.where(codes == c, 1.0, -1.0).astype(dtype) for c in positive]
 
 
-class Regressor(RegressorMixin, PolynomialModel):
-    _parameter_constraints = PolynomialModel._parameter_constraints | {
-        "loss": [StrOptions(set(losses_for("regression"))), HasMethods(["value", "derivative"])]
+class Regressor(RegressorMixin, StreamingModel):
+    _parameter_constraints = StreamingModel._parameter_constraints | {
+        "loss": [StrOptions(set(losses_for("regression"))), HasMethods(["value", "derivative"])],
+        "clip": ["boolean"],
     }
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
         """Fit the model.
 
         Parameters
@@ -36,6 +38,8 @@ class Regressor(RegressorMixin, PolynomialModel):
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
             A weight of 2 is the row twice.
+        X_val, y_val : like X and y, default=None
+            Rows to judge early stopping by, in place of a part of X that is held out.
 
         Returns
         -------
@@ -45,11 +49,20 @@ class Regressor(RegressorMixin, PolynomialModel):
         X, y = validate_data(
             self, checked_sparse(X), y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True
         )
+        y = self._as_targets(X, y)
+        with deferred_interrupts():
+            self._fit_targets(X, y, [y.astype(X.dtype, copy=False)], sample_weight, self._validation(X, X_val, y_val))
+        self.target_range_ = np.array([y.min(), y.max()])
+        return self
+
+    def _as_targets(self, X, y) -> np.ndarray:
         y = np.asarray(y, dtype=np.float64)
         check_range("y", y, LARGEST[X.dtype.name], "Scale the targets, for instance to unit variance.")
-        with deferred_interrupts():
-            self._fit_targets(X, y, [y.astype(X.dtype, copy=False)], sample_weight)
-        return self
+        return y
+
+    def _encoded(self, X, y) -> list[np.ndarray]:
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y_val")
+        return [self._as_targets(X, column_or_1d(y)).astype(X.dtype, copy=False)]
 
     @available_if(streams)
     @fit_context(prefer_skip_nested_validation=True)
@@ -76,9 +89,10 @@ class Regressor(RegressorMixin, PolynomialModel):
             self, checked_sparse(X), y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True,
             reset=not hasattr(self, "_fitted"),
         )  # fmt: skip
-        y = np.asarray(y, dtype=np.float64)
-        check_range("y", y, LARGEST[X.dtype.name], "Scale the targets, for instance to unit variance.")
+        y = self._as_targets(X, y)
         self._partial_fit_targets(X, [y.astype(X.dtype, copy=False)], sample_weight)
+        low, high = getattr(self, "target_range_", (np.inf, -np.inf))
+        self.target_range_ = np.array([min(low, y.min()), max(high, y.max())])
         return self
 
     def predict(self, X):
@@ -92,7 +106,8 @@ class Regressor(RegressorMixin, PolynomialModel):
         -------
         y : ndarray of shape (n_samples,)
         """
-        return self._raw_predict(X)[0]
+        f = self._raw_predict(X)[0]
+        return np.clip(f, *self.target_range_.astype(f.dtype), out=f) if self.clip else f
 
     def _set_attributes(self, components, lambdas, coefs, intercepts):
         self.components_, self.lambdas_, self.coef_ = components[0], lambdas[0], coefs[0]
@@ -103,14 +118,15 @@ def _has_probabilities(estimator) -> bool:
     return states(estimator.loss, "probability")
 
 
-class Classifier(ClassifierMixin, PolynomialModel):
-    _parameter_constraints = PolynomialModel._parameter_constraints | {
-        "loss": [StrOptions(set(losses_for("classification"))), HasMethods(["value", "derivative"])]
+class Classifier(ClassifierMixin, StreamingModel):
+    _parameter_constraints = StreamingModel._parameter_constraints | {
+        "loss": [StrOptions(set(losses_for("classification"))), HasMethods(["value", "derivative"])],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
         """Fit the model; more than two classes are learned one against the rest.
 
         Parameters
@@ -121,6 +137,8 @@ class Classifier(ClassifierMixin, PolynomialModel):
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
             A weight of 2 is the row twice.
+        X_val, y_val : like X and y, default=None
+            Rows to judge early stopping by, in place of a part of X that is held out.
 
         Returns
         -------
@@ -136,9 +154,31 @@ class Classifier(ClassifierMixin, PolynomialModel):
                 f"{type(self).__name__} needs samples of at least 2 classes; the data has one class: "
                 f"{str(self.classes_[0])!r}."
             )
+        targets, sample_weight = _one_vs_rest(codes, n_classes, X.dtype), self._weighted(X, y, sample_weight)
         with deferred_interrupts():
-            self._fit_targets(X, y, _one_vs_rest(codes, n_classes, X.dtype), sample_weight)
+            self._fit_targets(X, y, targets, sample_weight, self._validation(X, X_val, y_val))
         return self
+
+    def _weighted(self, X, y, sample_weight):
+        """The weights of the samples, times those of their classes."""
+        if self.class_weight is None:
+            return sample_weight
+        of_classes = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=sample_weight)
+        of_samples = of_classes[np.searchsorted(self.classes_, y)]
+        if sample_weight is None:
+            return of_samples
+        return check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True) * of_samples
+
+    def _encoded(self, X, y) -> list[np.ndarray]:
+        y = check_array(y, ensure_2d=False, dtype=None, input_name="y_val")
+        return _one_vs_rest(self._codes(column_or_1d(y), "y_val"), len(self.classes_), X.dtype)
+
+    def _codes(self, y, name: str) -> np.ndarray:
+        """The numbers of the classes; labels that are none of them are refused."""
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"{name} has the label {str(unknown[0])!r}, which is not among the classes to learn.")
+        return np.searchsorted(self.classes_, y)
 
     @available_if(streams)
     @fit_context(prefer_skip_nested_validation=True)
@@ -175,10 +215,12 @@ class Classifier(ClassifierMixin, PolynomialModel):
             if len(known) < 2:
                 raise ValueError(f"classes= must name at least two classes, got {known.tolist()}.")
             self.classes_ = known
-        codes = np.searchsorted(self.classes_, y)
-        unknown = np.setdiff1d(y, self.classes_)
-        if len(unknown):
-            raise ValueError(f"y has the label {str(unknown[0])!r}, which is not among the classes of the first call.")
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all rows at once, which partial_fit has not. Pass a dict of weights."
+            )
+        codes = self._codes(y, "y")
+        sample_weight = self._weighted(X, y, sample_weight)
         self._partial_fit_targets(X, _one_vs_rest(codes, len(self.classes_), X.dtype), sample_weight)
         return self
 

@@ -2,6 +2,7 @@
 
 import math
 import os
+import warnings
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from polyfm.core.penalty import Ridge
 
 LARGEST = {"float64": 1e100, "float32": 1e15}  # beyond these, squares of derivatives overflow
 MOST_SHOWN = 10**15
+VERY_DIFFERENT = 100.0  # sizes of features (root mean squares)
 MOST_NAMED = 3  # features or fields in a message
 
 
@@ -22,6 +24,22 @@ def check_features(X) -> None:
         "X", X.data if hasattr(X, "indptr") else X, LARGEST[X.dtype.name],
         "Scale the features first, for instance with sklearn.preprocessing.StandardScaler or MaxAbsScaler.",
     )  # fmt: skip
+
+
+def warn_of_sizes(X) -> None:
+    """Say that one penalty cannot suit features of very different sizes. Rare words and categories are meant so."""
+    if hasattr(X, "indptr") or X.shape[1] < 2:
+        return
+    sizes = np.sqrt(np.einsum("ij,ij->j", X, X))
+    sizes = sizes[sizes > 0]
+    if len(sizes) and sizes.max() > VERY_DIFFERENT * sizes.min():
+        warnings.warn(
+            f"Features differ in size by a factor of {sizes.max() / sizes.min():.2g}, and one penalty cannot suit them "
+            "all: the fit may be poor and slow. Scale them first, for instance with "
+            "sklearn.preprocessing.StandardScaler.",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def check_range(name: str, values: np.ndarray, limit: float, remedy: str) -> None:
@@ -84,8 +102,22 @@ def check_finite(name: str, value) -> None:
         raise ValueError(f"{name} must be finite, got {str(value)[:20]}{'...' if len(str(value)) > 20 else ''}.")
 
 
-def check_penalties(alpha: float | Ridge, beta: float | Ridge, dtype) -> None:
+def is_auto(penalty: Any) -> bool:
+    """Whether the data are to choose it."""
+    return isinstance(penalty, str) and penalty == "auto"
+
+
+def shown(penalty: Any) -> float | np.ndarray:
+    """A penalty as a fitted attribute: a number, one for each feature, or one for each degree."""
+    if isinstance(penalty, Ridge):
+        return penalty.strength[penalty.of] if penalty.of is not None else float(penalty.strength[0])
+    return np.array(penalty) if isinstance(penalty, tuple) else float(penalty)
+
+
+def check_penalties(alpha: Any, beta: Any, dtype) -> None:
     for name, penalty in (("alpha", alpha), ("beta", beta)):
+        if penalty is None:
+            continue
         strength = penalty.strength if isinstance(penalty, Ridge) else np.array([penalty])
         if strength.max() > LARGEST[dtype.name]:
             raise ValueError(

@@ -24,7 +24,10 @@ ESTIMATORS = {
         estimators.PolynomialNetworkRegressor,
     )
 }
-TRAINING = ("objective_", "history_", "n_iter_", "solver_", "validation_losses_", "n_samples_seen_")
+TRAINING = (
+    "alpha_", "beta_", "target_range_", "objective_", "history_", "n_iter_", "solver_", "validation_losses_",
+    "n_samples_seen_",
+)  # fmt: skip
 SINCE_0_2 = ("kinds_", "sources_", "parts_", "rare_", "buckets_")
 # What training leaves beside the parameters. An attribute that is not listed here is not stored.
 FITTED = {

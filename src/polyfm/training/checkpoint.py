@@ -58,10 +58,11 @@ class Checkpoint:
     def begin_target(self, solver: Solver, finished: list[Outcome], hooks: list[Any], start: Parameters) -> None:
         self.solver, self.finished = solver, list(finished)
         self.hooks = [hook for hook in hooks if hasattr(hook, "resume")]
-        self._check_place(sum(array.nbytes for array in start.to_arrays().values()) * (len(finished) + COPIES))
+        self.check_place(start, len(finished))
 
-    def _check_place(self, size: int) -> None:
+    def check_place(self, parameters: Parameters, n_finished: int = 0) -> None:
         """Say before training that a checkpoint could not be written."""
+        size = sum(array.nbytes for array in parameters.to_arrays().values()) * (n_finished + COPIES)
         check_writable(self.path, ModelFileError)
         free = shutil.disk_usage(self.path.resolve().parent).free
         if free < size:

@@ -33,7 +33,7 @@ def initial_parameters(problem: Problem, random_state, init_scale: float, init_l
     design, model = problem.design, problem.model
     d, dtype = design.shape[1], design.dtype
     rng = np.random.RandomState(random_state) if isinstance(random_state, int) else random_state
-    intercept = best_constant(problem) if model.fit_intercept else 0.0
+    intercept = best_constant(problem.response) if model.fit_intercept else 0.0
     target = null_scale(problem, intercept)
 
     factors, lambdas, given = [], [], 0

@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from polyfm.core.parameters import Parameters
-from polyfm.core.penalty import Penalty
-from polyfm.core.problem import Problem
 from polyfm.solvers import Hook, Result, run
 from polyfm.training.recipe import Recipe
 
@@ -15,17 +13,6 @@ DEAD = 0.1  # bases smaller than this part of a fresh one have died, and are dra
 
 class InterruptedPathError(Exception):
     """Ctrl-C came while a path was being trained."""
-
-
-def reference_beta(problem: Problem, unit: Parameters) -> float:
-    """The beta at which bases that explain all the data would cost as much as explaining nothing.
-
-    `unit` has the root mean square of the residuals of a constant (``init_scale=1``). The value follows a change of
-    units in X or y, so that a path around it suits any data.
-    """
-    constant = unit._replace(factors=tuple(np.zeros_like(P) for P in unit.factors))
-    cost = Penalty.of(problem.model, problem.design.shape[1], 0.0, 1.0).value(unit)
-    return float(problem.total_loss(problem.shifted_predictions(constant)) / cost) if cost > 0 else 1.0
 
 
 def revived(parameters: Parameters, fresh: Parameters) -> Parameters:

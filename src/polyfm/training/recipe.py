@@ -8,7 +8,6 @@ import numpy as np
 from polyfm.core.design import Design, RowOrder
 from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
-from polyfm.core.penalty import Ridge
 from polyfm.core.problem import Problem
 from polyfm.solvers import Solver, automatic, make_solver, solver_class
 from polyfm.training.initial import initial_parameters
@@ -20,8 +19,8 @@ class Recipe:
 
     model: Model
     loss: Any
-    alpha: float | Ridge
-    beta: float | Ridge
+    alpha: Any  # a number or a Ridge; None: the data choose
+    beta: Any  # the same, or a tuple with one for each group of bases
     init_scale: float = 0.1
     init_lambdas: Any = "ones"  # or an array over all bases
     solver: str = "auto"
@@ -29,11 +28,16 @@ class Recipe:
     batch_size: int | str = "auto"
     n_threads: int = 1
 
-    def with_beta(self, beta: float) -> "Recipe":
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is no penalty left to choose."""
+        return self.alpha is not None and self.beta is not None
+
+    def with_beta(self, beta: Any) -> "Recipe":
         return replace(self, beta=beta)
 
-    def with_start(self, init_scale: float) -> "Recipe":
-        return replace(self, init_scale=init_scale)
+    def with_penalties(self, alpha: Any, beta: Any) -> "Recipe":
+        return replace(self, alpha=alpha, beta=beta)
 
     @property
     def row_order(self) -> RowOrder:

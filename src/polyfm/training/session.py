@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,14 @@ from polyfm.training.hooks import EarlyStopping, Report, Watch
 from polyfm.training.recipe import Recipe
 
 Start = tuple[Parameters | None, Resume | None]  # None: a fresh start; what lets a solver go on exactly
+
+
+class Validation(NamedTuple):
+    """Rows that are not trained on, to judge early stopping by."""
+
+    design: Design
+    targets: list[np.ndarray]
+    weight: np.ndarray | None = None
 
 
 @dataclass
@@ -38,21 +46,20 @@ class Session:
         seeds: np.ndarray,
         *,
         rows: Any = slice(None),  # of the targets and weights, that the design holds
-        held_out: Design | None = None,
-        held_out_rows: Any = None,
+        validation: Validation | None = None,
         starts: list[Start] | None = None,
         saved: Saved | None = None,
     ) -> list[Outcome]:
         """Outcomes of all targets. After Ctrl-C, those that had not begun are where they would have started."""
         recipe, name = self.recipe, self.recipe.solver_name(design)
 
-        def problem(design: Design, rows: Any, y: np.ndarray) -> Problem:
+        def problem(y: np.ndarray) -> Problem:
             return recipe.problem(design, y[rows], None if weight is None else weight[rows])
 
         outcomes = list(saved.finished) if saved else []
         for index in range(len(outcomes), len(targets)):
             seed = int(seeds[index])
-            task, solver = problem(design, rows, targets[index]), recipe.make_solver(name, seed)
+            task, solver = problem(targets[index]), recipe.make_solver(name, seed)
             parameters, resume = starts[index] if starts else (None, None)
             running = saved.running if saved and index == len(saved.finished) else None
             if running is not None:
@@ -63,8 +70,9 @@ class Session:
                 outcomes.append(Outcome(Result(parameters, np.array([task.objective(parameters)]), False, True, {})))
                 continue
             stopping = None
-            if held_out is not None and self.patience is not None:
-                stopping = EarlyStopping(problem(held_out, held_out_rows, targets[index]), self.patience)
+            if validation is not None and self.patience is not None:
+                judged = recipe.problem(validation.design, validation.targets[index], validation.weight)
+                stopping = EarlyStopping(judged, self.patience)
             hooks = self._hooks(index, len(targets), stopping, running)
             if self.checkpoint:
                 self.checkpoint.begin_target(solver, outcomes, hooks, parameters)

@@ -1,0 +1,129 @@
+"""The linear model alone, <w, x> + w0: what interactions have to beat, and where their training can start."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from polyfm.core.baseline import best_constant
+from polyfm.core.design import frozen
+from polyfm.loops import rows
+from polyfm.loops.derivatives import slopes_and_curvatures
+from polyfm.loops.response import Response
+
+NEWTON_STEPS = 20
+CONJUGATE_STEPS = 100
+HALVINGS = 30
+FLOOR = 1e-3  # of the loss's bound on its curvature: where it is flatter, a Newton step would go too far
+
+
+class Linear(NamedTuple):
+    coef: np.ndarray  # (features,), in double precision
+    intercept: float
+
+    def predict(self, X) -> np.ndarray:
+        """Predictions; without a single weight, of any X."""
+        return np.full(X.shape[0], self.intercept) + (X @ self.coef if self.coef.any() else 0.0)
+
+
+def response_of(loss, y: np.ndarray, weight: np.ndarray | None) -> Response:
+    """Targets and weights as loops take them; `Response` says why losses of the residual keep them apart."""
+    y = frozen(y, y.dtype)
+    weight = None if weight is None else frozen(weight, y.dtype)
+    return Response(loss, None, weight, y) if getattr(loss, "residual", False) else Response(loss, y, weight, None)
+
+
+def shifted(response: Response, f: np.ndarray) -> np.ndarray:
+    return f if response.shift is None else f - response.shift
+
+
+def total_loss(response: Response, f: np.ndarray) -> float:
+    """sum_i w_i l(y_i, f_i)."""
+    return float(rows.total_loss(response, shifted(response, f)))
+
+
+def slopes(response: Response, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """w_i l'(y_i, f_i) and w_i l''(y_i, f_i), the latter above a floor."""
+    loss, weight = response.loss, response.weight
+    if response.shift is not None and getattr(loss, "quadratic", False):
+        h = loss.curvature * (np.ones(len(f)) if weight is None else weight.astype(np.float64))
+        return h * (f - response.shift), h
+    g, h = slopes_and_curvatures(response, np.asarray(shifted(response, f), dtype=np.float64), 0)
+    return g, np.maximum(h, FLOOR * loss.curvature * (1.0 if weight is None else weight))
+
+
+def squared_columns(X, h: np.ndarray) -> np.ndarray:
+    """sum_i h_i x_ij^2 for every feature."""
+    return np.asarray((X.multiply(X) if hasattr(X, "multiply") else X * X).T @ h)
+
+
+def fit_linear(
+    X, response: Response, alpha: np.ndarray, fit_intercept: bool, start: Linear | None = None, rtol: float = 1e-3
+) -> Linear:
+    """argmin over w, w0 of sum_i w_i l(y_i, f_i) + sum_j alpha_j w_j^2 / 2, by Newton's method.
+
+    Steps are found by preconditioned conjugate gradients and shortened until they lower the objective; `rtol` is the
+    part of the gradient that may remain.
+    """
+    d = X.shape[1]
+    theta = np.zeros(d + 1) if start is None else np.append(start.coef, start.intercept)
+    if start is None and fit_intercept:
+        theta[d] = best_constant(response)
+    free = np.append(np.ones(d), float(fit_intercept))
+    ridge = np.append(alpha, 0.0)
+
+    def predict(v: np.ndarray) -> np.ndarray:
+        return X @ v[:d] + v[d]
+
+    def objective(v: np.ndarray, f: np.ndarray) -> float:
+        return total_loss(response, f) + 0.5 * float(ridge @ (v * v))
+
+    f = predict(theta)
+    value, first = objective(theta, f), None
+    exact = getattr(response.loss, "quadratic", False)
+    for _ in range(1 if exact else NEWTON_STEPS):
+        g, h = slopes(response, f)
+        gradient = free * (np.append(X.T @ g, g.sum()) + ridge * theta)
+        size = float(np.linalg.norm(gradient))
+        first = size if first is None else first
+        if size <= rtol * first * (0 if exact else 1) or size == 0:
+            break
+        diagonal = np.append(squared_columns(X, h), h.sum()) + ridge
+        inverse = np.where(diagonal > 0, free / np.where(diagonal > 0, diagonal, 1), 0)
+        step = _conjugate_gradients(
+            lambda v, h=h: free * (np.append(X.T @ (h * predict(v)), h @ predict(v)) + ridge * v),
+            -gradient, inverse, rtol if exact else max(rtol, 0.1),
+        )  # fmt: skip
+        change, slope = predict(step), float(gradient @ step)
+        length = 1.0
+        for _ in range(HALVINGS):
+            trial = theta + length * step
+            lower = objective(trial, f + length * change)
+            if lower <= value + 1e-4 * length * slope:
+                theta, f, value = trial, f + length * change, lower
+                break
+            length *= 0.5
+        else:
+            break
+    return Linear(theta[:d], float(theta[d]))
+
+
+def _conjugate_gradients(product, b: np.ndarray, inverse: np.ndarray, rtol: float) -> np.ndarray:
+    """An approximate solution v of product(v) = b, preconditioned by a diagonal."""
+    v, r = np.zeros_like(b), b.copy()
+    z = inverse * r
+    p, rz = z.copy(), float(r @ z)
+    enough = rtol * rtol * rz
+    for _ in range(CONJUGATE_STEPS):
+        if rz <= enough:
+            break
+        q = product(p)
+        curvature = float(p @ q)
+        if curvature <= 0:
+            break
+        step = rz / curvature
+        v += step * p
+        r -= step * q
+        z = inverse * r
+        rz, before = float(r @ z), rz
+        p = z + (rz / before) * p
+    return v

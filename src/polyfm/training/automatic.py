@@ -1,0 +1,284 @@
+"""Penalties that the data choose: alpha by the linear model on held-out rows, then beta along a path from beta_max.
+
+Both follow a change of units in X or y. docs/defaults.md has the rule in words, and what it was measured on.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from polyfm.core.design import Design
+from polyfm.core.fitted import Fitted
+from polyfm.core.linear import Linear, total_loss
+from polyfm.core.parameters import Parameters
+from polyfm.core.penalty import Ridge
+from polyfm.solvers import automatic, interrupts, run, solver_class
+from polyfm.training.folds import ranks_by_content, sample_by_content
+from polyfm.training.path import revived
+from polyfm.training.recipe import Recipe
+from polyfm.training.scales import Rows, linear_models, mean_curvature, penalty_scales
+
+N_PARTS = 5  # of the rows, one of which is held out at a time
+MOST_FOLDS = 15  # three divisions into parts
+NONZEROS_OF_FOLDS = 3e5  # in all folds together: where one has more, it tells enough
+MOST_NONZEROS = 3e7  # that a search looks at
+LARGEST_ALPHA, N_ALPHAS = 10.0, 9  # in units of the mean second derivative; each a quarter of the one before
+N_BETAS = {True: 11, False: 13}  # halvings of beta_max, with and without linear weights, which set it high
+EPOCHS = 4  # at each beta
+TOL = 1e-5
+PATIENCE = 2  # penalties without a gain
+WORSE = 1.02  # a loss this many times the best ends the path
+IN_DOUBT = 0.5  # standard errors within which the stronger of two penalties is taken
+N_BLOCKS = 50  # of held-out rows, whose losses tell the standard error
+BEYOND = 0.25  # of the range of the targets: farther outside, a held-out prediction counts as if it were there
+
+
+class Fold(NamedTuple):
+    train: Rows
+    held_out: Rows  # block by block
+    bounds: np.ndarray  # (blocks + 1,)
+
+    @property
+    def share(self) -> float:
+        """The part of the rows, by weight, that is trained on."""
+        return self.train.total / (self.train.total + self.held_out.total)
+
+
+class Penalties(NamedTuple):
+    """What was chosen, and parameters of each target to start from."""
+
+    alpha: float | Ridge
+    beta: Any  # a number or a Ridge; a tuple with one number for each group of bases where there are several
+    starts: list[Parameters]
+
+
+def choose_penalties(
+    recipe: Recipe,
+    design: Design,
+    X,
+    targets: list[np.ndarray],
+    weight: np.ndarray | None,
+    strata: np.ndarray | None,
+    seeds: np.ndarray,
+    say: Callable[[int, int, str], None] = lambda done, total, note: None,
+) -> Penalties:
+    """Fill in those of the recipe's penalties that are None. Rows of weight zero are as good as none.
+
+    `design` is X as the final fit wants it. `strata` are classes, each of which is spread over all folds. `say` is told
+    of every step: its number, how many there are at most, and what was found.
+    """
+    data = Rows(X.tocsr() if hasattr(X, "tocsr") else X, targets, weight)
+    with threadpool_limits(1, user_api="blas"):  # the same bits on any machine
+        return _Search(recipe, data, strata, seeds, say).run(design)
+
+
+def choose_alpha(
+    recipe: Recipe, X, targets: list[np.ndarray], weight: np.ndarray | None, strata: np.ndarray | None, seed: int
+) -> float:
+    """The alpha with which the linear model alone is best on held-out rows."""
+    data = Rows(X.tocsr() if hasattr(X, "tocsr") else X, targets, weight)
+    with threadpool_limits(1, user_api="blas"):
+        return _Search(recipe, data, strata, np.array([seed]), lambda done, total, note: None).alpha()
+
+
+class _Search:
+    def __init__(self, recipe: Recipe, data: Rows, strata, seeds: np.ndarray, say: Callable[[int, int, str], None]):
+        self.recipe, self.data, self.seeds = recipe, data, seeds
+        self.model, self.loss, self.seed = recipe.model, recipe.loss, int(seeds[0])
+        self.n_betas = N_BETAS[self.model.fit_linear]
+        self.said, self.tell = 0, say
+        sample, self.growth = data, 1.0
+        if data.weight is not None and not data.weight.all():
+            kept = np.flatnonzero(data.weight)
+            sample, strata = sample.take(kept), None if strata is None else strata[kept]
+        if sample.nnz > MOST_NONZEROS:
+            rows = sample_by_content(sample.X, MOST_NONZEROS / sample.nnz, self.seed)
+            self.growth = sample.X.shape[0] / len(rows)
+            sample, strata = sample.take(rows), None if strata is None else strata[rows]
+        self.folds = _folds(sample, strata, self.seed)
+        self.n_held_out = sum(fold.held_out.total for fold in self.folds)
+
+    def run(self, design: Design) -> Penalties:
+        recipe = self.recipe
+        alpha = self.alpha() if recipe.alpha is None else recipe.alpha
+        linear = linear_models(self.model, self.loss, self.data, alpha)
+        if recipe.beta is not None:
+            return Penalties(alpha, recipe.beta, Path(recipe, design, self.data, alpha, linear, (), self.seeds).fresh)
+        scales = penalty_scales(recipe, self.data, linear)
+        part = self._part(alpha, scales) if all(scales) else 1.0
+        path = Path(recipe, design, self.data, alpha, linear, scales, self.seeds)
+        if self.model.fit_linear and all(group.degree == 2 for group in self.model.groups):
+            return Penalties(alpha, path.betas(part), path.fresh)
+        # Of many local minima, that which the path leads to: the one which held-out rows have judged.
+        for j in range(1, math.ceil(-math.log2(part)) if part > 0 else 1):
+            path.step(2.0**-j)
+        starts = [revived(p, fresh) for p, fresh in zip(path.parameters, path.fresh, strict=True)]
+        return Penalties(alpha, path.betas(part), starts)
+
+    def _say(self, name: str, value: float, losses: np.ndarray) -> None:
+        self.said += 1
+        mean = losses.sum() / self.n_held_out
+        self.tell(self.said, N_ALPHAS + self.n_betas + 1, f"{name} {value:.3g}   held-out loss {mean:.6g}")
+
+    def alpha(self) -> float:
+        """Where the linear model alone is best on held-out rows; in proportion to the rows that it is trained on."""
+        if not self.model.fit_linear:
+            return 0.0
+        unit = mean_curvature(self.model, self.loss, self.data)
+        if unit == 0 or not self.folds:
+            return unit or 1.0
+        parts = LARGEST_ALPHA * 4.0 ** -np.arange(N_ALPHAS)
+        losses: list[np.ndarray] = []
+        fits: list[list[Linear]] = [[] for _ in self.folds]
+        for part in parts:
+            found = []
+            for k, fold in enumerate(self.folds):
+                strength = part * unit * fold.share / self.growth
+                fits[k] = linear_models(self.model, self.loss, fold.train, strength, fits[k])
+                found.append(_losses(fold, self.loss, [fit.predict(fold.held_out.X) for fit in fits[k]]))
+            losses.append(np.concatenate(found))
+            self._say("alpha", part * unit / self.growth, losses[-1])
+            if len(losses) - 1 - _best(losses) >= PATIENCE or interrupts.interrupted():
+                break
+        at = _choose(losses, len(self.folds))
+        return float(LARGEST_ALPHA * 4.0**-at * unit / self.growth)
+
+    def _part(self, alpha: float | Ridge, scales: tuple[float, ...]) -> float:
+        """The part of beta_max that is best on held-out rows."""
+        if not self.folds:
+            return 0.5
+        paths = []
+        for fold in self.folds:
+            own = alpha * fold.share if isinstance(alpha, float) and self.recipe.alpha is None else alpha
+            linear = linear_models(self.model, self.loss, fold.train, own)
+            share = fold.share / math.sqrt(self.growth)  # what noise can reach grows with the root of the rows
+            own_scales, design = tuple(share * s for s in scales), Design(fold.train.X, "sorted")
+            paths.append(Path(self.recipe, design, fold.train, own, linear, own_scales, self.seeds))
+        designs = [Design(fold.held_out.X) for fold in self.folds]
+        losses: list[np.ndarray] = []
+        for j in range(self.n_betas + 1):
+            try:
+                if j:
+                    for path in paths:
+                        path.step(2.0**-j)
+                found = [
+                    _losses(fold, self.loss, path.predict(design))
+                    for fold, path, design in zip(self.folds, paths, designs, strict=True)
+                ]
+            except FloatingPointError:  # so weak a penalty lets values overflow
+                break
+            losses.append(np.concatenate(found))
+            self._say("beta", scales[-1] * 2.0**-j, losses[-1])
+            best = _best(losses)
+            worse = losses[-1].sum() > WORSE * losses[best].sum()
+            if (j - best >= PATIENCE and worse) or interrupts.interrupted():
+                break
+        return 2.0 ** -_choose(losses, len(self.folds))
+
+
+class Path:
+    """All targets of some rows, from the linear model on, at ever smaller parts of the scales of beta."""
+
+    def __init__(
+        self, recipe: Recipe, design: Design, data: Rows, alpha: float | Ridge, linear: list[Linear],
+        scales: tuple[float, ...], seeds: np.ndarray,
+    ):  # fmt: skip
+        self.recipe, self.design, self.data = replace(recipe, alpha=alpha), design, data
+        self.scales, self.seeds = scales, seeds
+        first = self.recipe.with_beta(1.0 if recipe.beta is None else recipe.beta)
+        self.fresh = [
+            _beside(first.start(first.problem(self.design, y, data.weight), int(seed)), fit)
+            for y, seed, fit in zip(data.targets, seeds, linear, strict=True)
+        ]
+        self.parameters = [p._replace(factors=tuple(map(np.zeros_like, p.factors))) for p in self.fresh]
+
+    def betas(self, part: float) -> Any:
+        found = tuple(part * scale for scale in self.scales)
+        return found[0] if len(found) == 1 else found
+
+    def step(self, part: float) -> None:
+        """A few epochs from where the step before ended."""
+        name = automatic(self.recipe.model, self.design)
+        recipe = self.recipe.with_beta(self.betas(part))
+        epochs = max(EPOCHS, solver_class(name).window or 0)
+        for t, (y, seed) in enumerate(zip(self.data.targets, map(int, self.seeds), strict=True)):
+            problem = recipe.problem(self.design, y, self.data.weight)
+            start = revived(self.parameters[t], self.fresh[t])
+            result = run(recipe.make_solver(name, seed), problem, start, max_iter=epochs, tol=TOL)
+            if result.interrupted and not interrupts.interrupted():
+                raise KeyboardInterrupt  # which nobody defers, and nothing has been learned yet
+            self.parameters[t] = result.parameters
+
+    def predict(self, design: Design) -> np.ndarray:
+        return Fitted(self.recipe.model, self.parameters).predict(design)
+
+
+def _folds(data: Rows, strata: np.ndarray | None, seed: int) -> list[Fold]:
+    folds: list[Fold] = []
+    count = MOST_FOLDS
+    while len(folds) < count:
+        ranks = ranks_by_content(data.X, strata, seed + len(folds))
+        if not folds:
+            distinct = (1 + ranks.max()) / len(ranks) if strata is None else _share_of_distinct(ranks, strata)
+            count = int(np.clip(math.ceil(NONZEROS_OF_FOLDS / max(distinct * data.nnz, 1)), 1, MOST_FOLDS))
+        for part in range(min(N_PARTS, count - len(folds))):
+            held_out = np.flatnonzero(ranks % N_PARTS == part)
+            if not 0 < len(held_out) < len(ranks):
+                return []
+            blocks = ranks[held_out] // N_PARTS % N_BLOCKS
+            order = np.argsort(blocks, kind="stable")
+            bounds = np.searchsorted(blocks[order], np.arange(blocks.max() + 2))
+            train = np.flatnonzero(ranks % N_PARTS != part)
+            folds.append(Fold(data.take(train), data.take(held_out[order]), np.unique(bounds)))
+    return folds
+
+
+def _share_of_distinct(ranks: np.ndarray, strata: np.ndarray) -> float:
+    return len(np.unique(np.column_stack([ranks, strata]), axis=0)) / len(ranks)
+
+
+def _losses(fold: Fold, loss, predictions) -> np.ndarray:
+    """The losses of blocks of held-out rows. One prediction far outside must not decide for all others."""
+    found = []
+    for response, f in zip(fold.held_out.responses(loss), predictions, strict=True):
+        if response.shift is not None:
+            low, high = float(response.shift.min()), float(response.shift.max())
+            f = np.clip(f, low - BEYOND * (high - low), high + BEYOND * (high - low))
+        arrays = {"y": response.y, "weight": response.weight, "shift": response.shift}
+        for lo, hi in itertools.pairwise(fold.bounds):
+            block = {name: None if array is None else array[lo:hi] for name, array in arrays.items()}
+            found.append(total_loss(response._replace(**block), f[lo:hi]))
+    return np.array(found)
+
+
+def _best(losses: list[np.ndarray]) -> int:
+    """Which has the smallest sum; one that is no number never has."""
+    return int(np.argmin(np.nan_to_num([block.sum() for block in losses], nan=np.inf)))
+
+
+def _choose(losses: list[np.ndarray], n_folds: int) -> float:
+    """Which of the losses, from strong to weak penalties, to take: the strongest that is not worse than the best beyond
+    doubt, or else the minimum of the parabola through the best and its neighbours."""
+    best = _best(losses)
+    repeated = max(1.0, n_folds / N_PARTS)  # times that the same rows were held out
+    for i in range(best):
+        difference = losses[i] - losses[best]
+        doubt = float(np.std(difference)) * math.sqrt(len(difference) * repeated)
+        if difference.sum() <= IN_DOUBT * doubt:
+            return float(i)
+    if best in (0, len(losses) - 1):
+        return float(best)
+    before, least, after = (losses[i].sum() for i in (best - 1, best, best + 1))
+    fall, rise = before - least, after - least
+    return best + 0.5 * (fall - rise) / (fall + rise) if 0 < fall + rise < np.inf else float(best)
+
+
+def _beside(parameters: Parameters, linear: Linear) -> Parameters:
+    """The same factors beside a linear model that is fitted already."""
+    dtype = parameters.coef.dtype
+    return parameters._replace(coef=linear.coef.astype(dtype), intercept=np.array([linear.intercept], dtype=dtype))

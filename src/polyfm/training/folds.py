@@ -1,0 +1,80 @@
+"""Folds by content: which rows are held out depends on what they hold, not on where they stand.
+
+Copies of a row are held out together, so that a weight of 2 is the row twice for a search too, and the order of the
+rows does not matter. Where rows have many copies, as in small tables of categories, that would hold out every
+combination of them at once; copies are then told apart by their number.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+
+STEPS = 2.0**24  # between zero and the largest value of a feature that are told apart
+MOST_COPIES = 10  # of a row, on average, that are held out together
+_MULTIPLIERS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64)
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """The finaliser of splitmix64, a bijection in which every bit depends on all others."""
+    with np.errstate(over="ignore"):
+        values = (values ^ (values >> np.uint64(30))) * _MULTIPLIERS[1]
+        values = (values ^ (values >> np.uint64(27))) * _MULTIPLIERS[2]
+    return values ^ (values >> np.uint64(31))
+
+
+def row_hashes(X, seed: int) -> np.ndarray:
+    """A number for each row that depends on its non-zeros alone, in units of each feature's largest: neither units nor
+    zeros that are stored matter."""
+    with np.errstate(over="ignore"):
+        columns = _mixed((np.arange(X.shape[1], dtype=np.uint64) + np.uint64(seed)) * _MULTIPLIERS[0])
+        if sp.issparse(X):
+            X = X.tocsr()
+            terms = _terms(X.data, _largest(X)[X.indices], columns[X.indices])
+            sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
+            hashes = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
+        else:
+            hashes = np.zeros(X.shape[0], dtype=np.uint64)
+            for j, largest in enumerate(np.abs(X).max(axis=0)):
+                hashes += _terms(X[:, j], largest, columns[j])
+        return _mixed(hashes + np.uint64(seed))
+
+
+def _largest(X) -> np.ndarray:
+    largest = np.zeros(X.shape[1], dtype=X.dtype)
+    np.maximum.at(largest, X.indices, np.abs(X.data))
+    return largest
+
+
+def _terms(x: np.ndarray, largest, column) -> np.ndarray:
+    """What non-zeros add to the hashes of their rows. They are rounded, since units cost a value its last digits."""
+    steps = np.rint(x / np.where(largest > 0, largest, 1) * STEPS).astype(np.int64).view(np.uint64)
+    return np.where(steps == 0, np.uint64(0), _mixed(steps ^ column))
+
+
+def ranks_by_content(X, strata: np.ndarray | None, seed: int) -> np.ndarray:
+    """A random order of the distinct rows, in each stratum: equal rows have equal ranks, 0 and up."""
+    hashes = row_hashes(X, seed)
+    if len(hashes) > MOST_COPIES * len(np.unique(hashes)):
+        with np.errstate(over="ignore"):
+            hashes = _mixed(hashes + _number_among_equals(hashes) * _MULTIPLIERS[0])
+    ranks = np.empty(len(hashes), dtype=np.int64)
+    labels = np.zeros(len(hashes), dtype=np.int64) if strata is None else strata
+    for label in np.unique(labels):
+        here = labels == label
+        ranks[here] = np.unique(hashes[here], return_inverse=True)[1]
+    return ranks
+
+
+def sample_by_content(X, share: float, seed: int) -> np.ndarray:
+    """About this share of the rows, in their order."""
+    return np.flatnonzero(row_hashes(X, seed) < np.uint64(share * 2.0**64))
+
+
+def _number_among_equals(values: np.ndarray) -> np.ndarray:
+    """0 for the first of equal values, 1 for the second, and so on."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    sizes = np.diff(np.append(first, len(values)))
+    numbers = np.empty(len(values), dtype=np.uint64)
+    numbers[order] = np.arange(len(values)) - np.repeat(first, sizes)
+    return numbers
