@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.exceptions import NotFittedError
@@ -358,6 +359,17 @@ def test_unseen_values_mean_the_same_to_transformers_that_were_loaded(tmp_path):
     strict = saved_and_loaded(OneHotEncoder().fit(MIXED[["city"]]), tmp_path)
     with pytest.raises(ValueError, match="unknown categories"):
         strict.transform(new[["city"]])
+
+
+def test_frames_come_out_of_loaded_transformers_where_they_came_out_before(tmp_path):
+    encoder = make_column_transformer(
+        (OneHotEncoder(sparse_output=False), ["city"]), ("passthrough", ["code"]), remainder="drop"
+    ).set_output(transform="pandas")
+    encoder.fit(MIXED)
+    save_model(encoder, tmp_path / "model.polyfm")
+    with config_context(transform_output="polars"):
+        loaded = load_model(tmp_path / "model.polyfm")
+    pd.testing.assert_frame_equal(loaded.transform(MIXED), encoder.transform(MIXED))
 
 
 def test_the_table_that_a_model_learned_from_is_remembered(tmp_path):

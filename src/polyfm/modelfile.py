@@ -4,6 +4,8 @@ import math
 import os
 from typing import Any
 
+from sklearn import config_context
+
 from polyfm.files import container
 from polyfm.files.atomic import ModelFileError, Path, shown
 from polyfm.files.records import ESTIMATORS, from_record, to_record
@@ -104,7 +106,8 @@ def load_model(path: Path) -> Any:
     """
     header, arrays = container.read(path)
     try:
-        return from_record(header["object"], Reader(arrays))
+        with config_context(transform_output="default"):  # what the user has set is not for transformers in the making
+            return from_record(header["object"], Reader(arrays))
     except _ODD as problem:
         raise _strange(path, header, problem) from problem
 

@@ -141,7 +141,8 @@ def _columns_from_record(record: dict, parameters: dict[str, Any], reader: Reade
     row: Any = np.zeros((1, n_features))
     if names is not None:
         row = required("pandas", "table", "A model of named columns").DataFrame(row, columns=list(names))
-    given = {name: value for name, value in parameters.items() if name != "sparse_threshold"}
+    later = {name: parameters[name] for name in ("sparse_threshold", "n_jobs", "verbose") if name in parameters}
+    given = {name: value for name, value in parameters.items() if name not in later}
     rest = stands.pop() if record["remainder"] and stands[-1][0] == "remainder" else ("remainder", "drop", [])
     obj = ColumnTransformer(stands, remainder=rest[1], sparse_threshold=1.0, **given)
     obj._validate_params()
@@ -161,7 +162,8 @@ def _columns_from_record(record: dict, parameters: dict[str, Any], reader: Reade
     fresh = {name: part if isinstance(part, str) else clone(part) for name, part in found}
     obj.transformers = [(name, fresh[name], chosen) for name, _, chosen in stands]
     obj.remainder = fresh.get("remainder", "drop") if rest[2] else "drop"
-    obj.sparse_threshold = parameters.get("sparse_threshold", obj.sparse_threshold)
+    obj.set_params(**{"sparse_threshold": 0.3, **later})
+    obj._validate_params()
     return obj
 
 
