@@ -439,6 +439,12 @@ def test_own_loss_is_remembered_by_name_and_asked_for_before_fitting(tmp_path):
     assert_array_equal(loaded.set_params(loss=Huber(0.5)).fit(X, Y).predict(X), model.predict(X))
 
 
+def test_penalties_that_training_took_come_back(tmp_path):
+    model = untrained(FactorizationMachineRegressor())
+    model.alpha_, model.beta_ = 2.0, np.arange(5.0)
+    assert_same(saved_and_loaded(model, tmp_path), model)
+
+
 def test_what_cannot_be_stored_is_noted(tmp_path):
     model = untrained(FactorizationMachineRegressor(random_state=np.random.RandomState(0), checkpoint="state.npz"))
     loaded = saved_and_loaded(model, tmp_path)
