@@ -61,6 +61,43 @@ def dense(name: str):
     return scaler.transform(X_train), scaler.transform(X_test), (y_train - mean) / std, (y_test - mean) / std
 
 
+def diabetes():
+    """The set that comes with scikit-learn; features and target standardised."""
+    from sklearn.datasets import load_diabetes
+
+    X_train, X_test, y_train, y_test = train_test_split(*load_diabetes(return_X_y=True), test_size=0.25, random_state=0)
+    scaler, mean, std = StandardScaler().fit(X_train), y_train.mean(), y_train.std()
+    return scaler.transform(X_train), scaler.transform(X_test), (y_train - mean) / std, (y_test - mean) / std
+
+
+def imdb_classes():
+    """tf-idf of the reviews; whether they are favourable."""
+    X_train, X_test, y_train, y_test = imdb()
+    return X_train, X_test, (y_train >= 7).astype(int), (y_test >= 7).astype(int)
+
+
+def lastfm_listening():
+    """Logarithms of how often a user has listened to an artist."""
+    import pandas as pd
+
+    plays = pd.read_csv(home() / "hetrec2011-lastfm" / "user_artists.dat.gz", sep="\t")
+    X = one_hot(plays["userID"].to_numpy(), plays["artistID"].to_numpy())
+    return train_test_split(X, np.log1p(plays["weight"].to_numpy(float)), test_size=0.25, random_state=0)
+
+
+def movielens_100k_with_features():
+    """Users with age, gender and occupation, items with genres, as one-hot fields and flags."""
+    import pandas as pd
+
+    ratings = pd.read_csv(home() / "ml-100k" / "u.data.gz", sep="\t", header=None)
+    users = pd.read_csv(home() / "ml-100k" / "u.user.gz", sep="|", header=None).set_index(0).loc[ratings[0]]
+    items = pd.read_csv(home() / "ml-100k" / "u.item.gz", sep="|", header=None, encoding="latin-1")
+    genres = items.set_index(0).loc[ratings[1]].iloc[:, -19:].to_numpy(float)
+    fields = [ratings[0], ratings[1], users[1] // 10, users[2], users[3]]
+    X = sp.hstack([one_hot(*(np.asarray(field) for field in fields)), sp.csr_matrix(genres)], format="csr")
+    return train_test_split(X, ratings[2].to_numpy(float), test_size=0.25, random_state=0)
+
+
 def a9a():
     X_train, y_train = load_svmlight_file(str(home() / "a9a.gz"), n_features=123)
     X_test, y_test = load_svmlight_file(str(home() / "a9a.t.gz"), n_features=123)
