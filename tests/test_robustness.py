@@ -325,6 +325,18 @@ def test_the_objective_never_increases_and_is_right_whatever_the_scales(rng, sol
         assert_allclose(model.objective_, problem.objective(model._fitted.targets[0]), rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:Rounding errors")
+@pytest.mark.parametrize("size", [1e-90, 1e17])
+def test_features_far_from_the_ones_that_augment_them_keep_the_objective_right(rng, size):
+    for _ in range(5):
+        X, y = size * rng.standard_normal((60, 1)), rng.standard_normal(60)
+        model = FactorizationMachineRegressor(
+            fit_lower="augment", solver="cd", max_iter=3, tol=0, n_components=3, init_scale=1e3, random_state=0
+        )
+        problem = model.fit(X, y)._recipe(1).problem(Design(X), y, None)
+        assert_allclose(model.objective_, problem.objective(model._fitted.targets[0]), rtol=1e-9)
+
+
 def test_rounding_that_ends_training_is_said(rng):
     X, y = rng.standard_normal((60, 6)) * 10.0 ** np.linspace(-30, 30, 6), rng.standard_normal(60)
     model = FactorizationMachineRegressor(degree=4, solver="cd", max_iter=100, n_components=3, random_state=0, tol=0)

@@ -33,11 +33,11 @@ def _offsets(n_lines: int, length: int) -> np.ndarray:
     return frozen(np.arange(n_lines + 1, dtype=np.uint64) * np.uint64(length), np.uint64)
 
 
-def spread(design: "Design") -> float:
-    """How many times larger the largest feature is than the smallest, by their largest values."""
+def sizes(design: "Design") -> tuple[float, float]:
+    """The largest values of the smallest and of the largest feature, in absolute terms."""
     _, indices, data = design.rows
     if data is None or not len(data):
-        return 1.0
+        return 1.0, 1.0
     d = design.shape[1]
     if indices is None:
         rows = data.reshape(-1, d)
@@ -46,7 +46,7 @@ def spread(design: "Design") -> float:
         largest = np.zeros(d, dtype=data.dtype)
         np.maximum.at(largest, indices, np.abs(data))
     largest = largest[largest > 0]
-    return float(largest.max() / largest.min()) if len(largest) else 1.0
+    return (float(largest.min()), float(largest.max())) if len(largest) else (1.0, 1.0)
 
 
 class Design:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from polyfm.core.design import Design, frozen, spread
+from polyfm.core.design import Design, frozen, sizes
 from polyfm.core.layout import layout
 from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
@@ -60,7 +60,12 @@ class Problem:
     def is_delicate(self) -> bool:
         """Whether rounding could add up in predictions that are kept up to date: removing a feature from a product of
         many, or a large one from a sum with small ones, cancels digits."""
-        return any(group.degree > 2 for group in self.model.groups) or self.design.derived(spread) > MOST_SPREAD
+        if any(group.degree > 2 for group in self.model.groups):
+            return True
+        smallest, largest = self.design.derived(sizes)
+        if any(group.n_dummies for group in self.model.groups):  # features that are 1 everywhere
+            smallest, largest = min(smallest, 1.0), max(largest, 1.0)
+        return largest > MOST_SPREAD * smallest
 
     def shifted_predictions(self, parameters: Parameters, f: np.ndarray | None = None) -> np.ndarray:
         """Predictions less the response's shift (for the squared loss: the residuals); in `f` where it is given."""
