@@ -16,6 +16,8 @@ from polyfm.core.model import Group, Model
 from polyfm.core.parameters import Parameters
 from polyfm.loops.prior import Prior
 
+AT_ONCE = 2**20  # numbers whose squares may stand in memory together
+
 
 class Ridge(NamedTuple):
     """Strengths by group of features and, where there is a second axis, by basis; with means or without."""
@@ -173,12 +175,12 @@ def _gaps(ridge: Ridge, P: np.ndarray, s: int) -> np.ndarray:
 
 def _squares(ridge: Ridge, P: np.ndarray) -> np.ndarray:
     """sum_tj (P_stj - mean_sj)^2 for each basis s, in double precision; times strength_sj where that depends on j."""
-    if ridge.of is None and ridge.mean is None:
+    if ridge.of is None and ridge.mean is None and P.size < AT_ONCE:
         return np.sum(np.square(P, dtype=np.float64), axis=(1, 2))
     out = np.empty(len(P))
     for s in range(len(P)):
-        squares = np.sum(np.square(_gaps(ridge, P, s), dtype=np.float64), axis=0)
-        out[s] = squares.sum() if ridge.of is None else ridge.strength[ridge.of, s] @ squares
+        squares = np.square(_gaps(ridge, P, s), dtype=np.float64)
+        out[s] = squares.sum() if ridge.of is None else ridge.strength[ridge.of, s] @ squares.sum(axis=0)
     return out
 
 

@@ -135,6 +135,13 @@ def _left(weight, Z, weighted):
     return Z if weight is None else weighted
 
 
+@inline
+def _step_alone(strength, gap, noise):
+    """What `_solve` finds for an unknown that no sample has to do with: the way to its prior's mean."""
+    root = 1.0 / math.sqrt(strength) if strength > TINY else 0.0
+    return (noise - strength * gap * root) * root
+
+
 @loop(streaming=True)
 def sweep(
     form, response, prior, linear_prior, fit_linear, rule, by_column, by_row, slots, order, start, stop, first, t, f, T,
@@ -164,6 +171,16 @@ def sweep(
         j = first + column
         lo = np.int64(indptr[column])
         hi = np.int64(indptr[column + 1])
+        if lo == hi:  # the feature never occurs; noise is drawn in the order in which `_solve` does
+            noise = rule.noise(0, -1, j)
+            if solve_linear:
+                gap = coef[column] - linear_prior.mean_of(0, j)
+                coef[column] += _step_alone(linear_prior.strength_of(0, j), gap, noise)
+            for o in range(high - 1, low - 1, -1):
+                for s in range(bases - 1, -1, -1):
+                    gap = T[j, o, s] - prior.mean_of(s, j)
+                    T[j, o, s] += _step_alone(prior.strength_of(s, j), gap, rule.noise(s, o, j))
+            continue
         H[:] = 0.0
         for begin in range(lo, hi, TILE):
             end = min(begin + TILE, hi)
@@ -198,9 +215,8 @@ def sweep(
                 H[a, linear] = 0.0
             H[linear, n] = 0.0
         _solve(H, n, g, rule, bases, low, j)
-        if lo < hi:  # a feature that never occurs has nothing to overshoot for
-            for a in range(n):
-                g[a] *= rule.reach
+        for a in range(n):
+            g[a] *= rule.reach
         for begin in range(lo, hi, TILE):
             end = min(begin + TILE, hi)
             Z = kept[(begin - lo) % KEPT :]

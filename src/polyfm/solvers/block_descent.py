@@ -76,6 +76,7 @@ class BlockDescent(Solver):
     def _sweep(self, problem: Problem, g: int, P: np.ndarray, lams: np.ndarray, state: State, team: Team) -> None:
         design, parameters, group = problem.design, state.parameters, problem.model.groups[g]
         schedule, d = design.derived(Schedule), design.shape[1]
+        shares = schedule.shares(1 if schedule.groups is None else self.n_threads)
         T = bases_last(P, np.float64)
         coef = parameters.coef.astype(np.float64)
         lams = lams.astype(np.float64)
@@ -86,7 +87,6 @@ class BlockDescent(Solver):
             problem.model.fit_linear, rule,
         )  # fmt: skip
         rows, data = tuple(design.rows), (state.f, T, weights(group, lams, np.float64), len(P), coef)
-        shares = schedule.shares(1 if schedule.groups is None else self.n_threads)
         whole = design.ones.indptr, None, None
 
         for t in range(group.form.n_turns):

@@ -104,13 +104,15 @@ class Schedule:
         """shares[g, c] .. shares[g, c + 1]: a part of the columns of group g, about equal to the others in non-zeros;
         groups that are not apart, or not worth it, are one part and empty ones."""
         order, bounds, n_apart = self.groups or ColumnGroups(None, np.array([0, self.design.shape[1]]), 0)
-        sizes = np.diff(self.design.columns.indptr.astype(np.int64))
-        before = np.concatenate(([0], np.cumsum(sizes if order is None else sizes[order])))
+        before = self.design.columns.indptr  # non-zeros of the columns before each
+        if order is not None:
+            before = np.concatenate(([0], np.cumsum(np.diff(before.astype(np.int64))[order])))
         shares = np.repeat(bounds[1:, None], n + 1, axis=1)
         shares[:, 0] = bounds[:-1]
         for g, (lo, hi) in enumerate(itertools.pairwise(bounds)):
-            if g < n_apart and before[hi] - before[lo] >= NONZEROS_WORTH_A_THREAD:
-                inner = np.searchsorted(before, np.linspace(before[lo], before[hi], n + 1)[1:-1])
+            first, last = int(before[lo]), int(before[hi])
+            if g < n_apart and last - first >= NONZEROS_WORTH_A_THREAD:
+                inner = np.searchsorted(before, np.ceil(np.linspace(first, last, n + 1)[1:-1]).astype(before.dtype))
                 shares[g, 1:-1] = np.clip(inner, lo, hi)
         return shares
 

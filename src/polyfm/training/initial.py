@@ -43,7 +43,9 @@ def initial_parameters(problem: Problem, random_state, init_scale: float, init_l
             spec = init_lambdas[given : given + group.n_bases]
             given += group.n_bases
         lams = initial_lambdas(spec, group.n_bases, rng, dtype)
-        P = rng.standard_normal(group.shape(d)).astype(dtype)
+        P = np.empty(group.shape(d), dtype=dtype)
+        for basis in P:  # one at a time: double precision takes memory
+            basis[:] = rng.standard_normal(basis.shape)
         if ridge.of is not None:
             P *= _spreads(ridge).astype(dtype)
         P *= _scale(problem, group, P, lams, init_scale * target)
