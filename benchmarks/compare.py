@@ -48,7 +48,7 @@ print(model.fit(X, rng.standard_normal(500)).objective_)
 """
 # Each sample is a process of its own, from its start to its end.
 NEW_PROCESS = {
-    "import": ("new process: import", "import polyfm"),
+    "import": ("new process: import", "from polyfm import *"),
     "first-fit": ("new process: import, first fit", FIRST_FIT),
 }
 TITLES = {name: title for name, (title, _) in NEW_PROCESS.items()} | {name: case.title for name, case in CASES.items()}

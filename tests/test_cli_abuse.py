@@ -786,10 +786,29 @@ def test_ctrl_c_is_not_lost_where_python_would_print_and_forget_it(monkeypatch):
 
 
 @POSIX
+@pytest.mark.parametrize("library", ["numpy", "sklearn.utils", "numba", "click"])
+@pytest.mark.parametrize(
+    "start", ["runpy.run_module('polyfm', run_name='__main__')", "from polyfm.__main__ import main; main()"]
+)
+def test_ctrl_c_while_the_command_is_imported_says_so_in_one_line(library, start):
+    code = (
+        "import os, runpy, signal, sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(name, *_):\n"
+        f"        if name == {library!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "sys.meta_path.insert(0, Interrupt)\n"
+        f"{start}\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr, result.stdout) == (130, "Interrupted.\n", "")
+
+
+@POSIX
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_ctrl_c_at_any_moment_leaves_the_old_file_or_the_new_one(desk, seed):
-    """Once the command runs; while Python still imports it, the end is Python's own."""
+    """Once the command runs."""
     from polyfm.modelfile import load_model
 
     moment = np.random.RandomState(seed)

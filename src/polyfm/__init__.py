@@ -1,20 +1,24 @@
 """polyfm: factorization machines, polynomial networks, and the family between them."""
 
-from polyfm import display, kernels, losses
-from polyfm.conversion import direct_to_lifted, lifted_to_direct
-from polyfm.estimators import (
-    FactorizationMachineClassifier,
-    FactorizationMachineClassifierCV,
-    FactorizationMachineRegressor,
-    FactorizationMachineRegressorCV,
-    PolynomialNetworkClassifier,
-    PolynomialNetworkClassifierCV,
-    PolynomialNetworkRegressor,
-    PolynomialNetworkRegressorCV,
-)
-from polyfm.interpretation import explain, interactions
-from polyfm.modelfile import load_model, model_info, save_model
-from polyfm.tabular import TableEncoder
+from importlib import import_module
+
+TYPE_CHECKING = False  # type checkers know better; to import `typing` takes time in which Ctrl-C is Python's own
+if TYPE_CHECKING:
+    from polyfm import display, kernels, losses
+    from polyfm.conversion import direct_to_lifted, lifted_to_direct
+    from polyfm.estimators import (
+        FactorizationMachineClassifier,
+        FactorizationMachineClassifierCV,
+        FactorizationMachineRegressor,
+        FactorizationMachineRegressorCV,
+        PolynomialNetworkClassifier,
+        PolynomialNetworkClassifierCV,
+        PolynomialNetworkRegressor,
+        PolynomialNetworkRegressorCV,
+    )
+    from polyfm.interpretation import explain, interactions
+    from polyfm.modelfile import load_model, model_info, save_model
+    from polyfm.tabular import TableEncoder
 
 __version__ = "0.1.0"
 
@@ -39,3 +43,22 @@ __all__ = [
     "model_info",
     "save_model",
 ]
+
+_MODULES = {"display", "kernels", "losses"}
+_HOMES = ("estimators", "conversion", "interpretation", "modelfile", "tabular")  # of the other names
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first asked for: the command line has to be ready for Ctrl-C before that."""
+    if name in _MODULES or name in _HOMES:
+        return import_module(f"polyfm.{name}")
+    if name in __all__:
+        for home in map(import_module, (f"polyfm.{home}" for home in _HOMES)):
+            if hasattr(home, name):
+                globals()[name] = getattr(home, name)
+                return globals()[name]
+    raise AttributeError(f"module 'polyfm' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -2,8 +2,11 @@
 
 import sys
 
+from polyfm.cli.beginning import mind_interrupts
+
 
 def main() -> None:
+    mind_interrupts()
     if len(sys.argv) == 1:
         from polyfm.cli import demo
 

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-INTERRUPTED, UNREAD = 130, 141  # as shells name what SIGINT and SIGPIPE have ended
+from polyfm.cli.beginning import INTERRUPTED, end_at_once
+
+UNREAD = 141  # as shells name what SIGPIPE has ended
 SOON = 0.02  # seconds
 
 
@@ -17,7 +19,7 @@ SOON = 0.02  # seconds
 def whole_process() -> Iterator[None]:
     """Around all that a process does for the command."""
     _hold_standard_streams()
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it is ignored in a shell's background
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, end_at_once):  # not where a shell ignores it
         signal.signal(signal.SIGINT, _interrupt)
         sys.unraisablehook = _unraisable
     try:
