@@ -10,6 +10,7 @@ import io
 import json
 import lzma
 import random
+import re
 import resource
 import shutil
 import struct
@@ -187,10 +188,15 @@ def other_array(rng: random.Random, data: bytes) -> bytes:
     return out.getvalue()
 
 
+@cache
+def members_of(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
 def rebuilt(rng: random.Random, data: bytes) -> bytes:
     """A container altered by someone who knows the format: its sums and its list of arrays are right, mostly."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = dict(members_of(data))
     header, arrays = json.loads(members["header.json"]), [name for name in members if name.startswith("arrays/")]
     for _ in range(rng.choice((1, 1, 2, 3))):
         kind, name = rng.randrange(10), rng.choice(arrays)
@@ -230,7 +236,7 @@ def claimed(rng: random.Random, data: bytes) -> bytes:
     """An archive whose lists of members claim other sizes, places or ways of packing."""
     out = bytearray(data)
     signature, fields = rng.choice(((b"PK\1\2", 46), (b"PK\3\4", 30), (b"PK\5\6", 22)))
-    places = [i for i in range(len(data)) if data.startswith(signature, i)]
+    places = [found.start() for found in re.finditer(re.escape(signature), data)]
     at = rng.choice(places) + rng.randrange(4, fields)
     form = rng.choice("BHI")
     if at + struct.calcsize(form) <= len(out):
