@@ -6,7 +6,7 @@ python benchmarks/load.py features     # 5 x 10^7 features at rank 8, one epoch
 python benchmarks/load.py predictions  # 10^7 rows
 python benchmarks/load.py stream       # 10^4 batches of partial_fit; memory after the first hundred, and at the end
 python benchmarks/load.py single       # 10^5 predictions of one row; the same
-python benchmarks/load.py fits MINUTES # fits of all kinds in turn; the same
+python benchmarks/load.py fits MINUTES # fits of all kinds in turn; memory after each tenth of the time
 """
 
 import subprocess
@@ -106,19 +106,19 @@ def fits(minutes: str = "5") -> None:
 
     X, dense = one_hot(2000, [50, 50]), np.random.default_rng(0).standard_normal((500, 6))
     kinds = [polyfm.FactorizationMachineRegressor, polyfm.FactorizationMachineClassifier]
-    end, done, at_first = time.perf_counter() + 60 * float(minutes), 0, 0.0
-    while time.perf_counter() < end:
+    began, done, told = time.perf_counter(), 0, 0
+    while told < 10:
         for solver in SOLVERS:
             for kind in kinds:
                 for data in (X, dense):
                     y = np.arange(data.shape[0]) % 3
-                    kind(solver=solver, n_components=4, max_iter=3, n_jobs=2, random_state=done).fit(data, y).predict(
-                        data
-                    )
+                    model = kind(solver=solver, n_components=4, max_iter=3, n_jobs=2, random_state=done)
+                    model.fit(data, y).predict(data)
                     done += 1
-        if done == 200:
-            at_first = memory("VmRSS")
-    print(f"  {done:,} fits in {minutes} minutes: {at_first:.1f} MB after 200, then {memory('VmRSS'):.1f} MB")
+        passed = (time.perf_counter() - began) / 60
+        if passed >= (told + 1) * float(minutes) / 10:  # the first tenth settles it
+            told += 1
+            print(f"  {done:,} fits in {passed:.1f} minutes: {memory('VmRSS'):.1f} MB", flush=True)
 
 
 if __name__ == "__main__":
