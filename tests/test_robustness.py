@@ -345,6 +345,15 @@ def test_rounding_that_ends_training_is_said(rng):
     assert model.objective_ == model.history_.min()
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_gradients_whose_squares_overflow_are_followed_all_the_same(rng):
+    X = rng.standard_normal((60, 3))
+    y = 1e90 * (X[:, 0] * X[:, 1] + X[:, 2])
+    model = FactorizationMachineRegressor(solver="lbfgs", n_components=2, tol=0, max_iter=30, random_state=0)
+    model.fit(1e70 * X, y)
+    assert model.objective_ < 0.8 * model.history_[0]
+
+
 # -- size
 
 

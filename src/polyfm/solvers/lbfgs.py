@@ -79,6 +79,7 @@ class LBFGS(Solver):
         state.pairs.clear()
         state.in_round, state.gradient = 0, None
 
+    @np.errstate(over="ignore", invalid="ignore")  # a direction or a step that is not finite is not taken
     def _step(self, problem: Problem, state: State) -> bool:
         """One iteration, along the negative gradient where no other direction lowers the objective; whether any did."""
         evaluate = _Evaluations(problem, state.parameters, self.n_threads)
@@ -118,9 +119,8 @@ class _Evaluations:
             if np.array_equal(known, vector):
                 return value, slopes
         model = self.problem.model
-        with np.errstate(over="ignore", invalid="ignore"):
-            value, gradient = self.problem.value_and_gradient(model.unpack(vector, self.like), self.n_threads)
-            slopes = model.pack(gradient)
+        value, gradient = self.problem.value_and_gradient(model.unpack(vector, self.like), self.n_threads)
+        slopes = model.pack(gradient)
         self.known.append((vector, value, slopes))
         return value, slopes
 
@@ -129,6 +129,9 @@ def _directions(pairs, gradient: np.ndarray):
     """-H g with H the inverse Hessian that the pairs suggest; then -g itself, of length 1."""
     if pairs:
         yield -_two_loops(pairs, gradient)
+    if not 0 < gradient @ gradient < np.inf:  # the squares are beyond what a number can hold
+        largest = np.abs(gradient).max(initial=0.0)
+        gradient = gradient / largest if largest > 0 else gradient
     norm = float(np.sqrt(gradient @ gradient))
     if norm > 0:
         yield -gradient / norm
