@@ -346,11 +346,14 @@ def test_rounding_that_ends_training_is_said(rng):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_gradients_whose_squares_overflow_are_followed_all_the_same(rng):
+@pytest.mark.parametrize(("size", "weight"), [(1e70, 1.0), (1.0, 1e-300)])
+def test_gradients_whose_squares_no_number_holds_are_followed_all_the_same(rng, size, weight):
     X = rng.standard_normal((60, 3))
-    y = 1e90 * (X[:, 0] * X[:, 1] + X[:, 2])
-    model = FactorizationMachineRegressor(solver="lbfgs", n_components=2, tol=0, max_iter=30, random_state=0)
-    model.fit(1e70 * X, y)
+    y = (1e90 if size > 1 else 1.0) * (X[:, 0] * X[:, 1] + X[:, 2])
+    model = FactorizationMachineRegressor(
+        solver="lbfgs", n_components=2, alpha=0, beta=0, tol=0, max_iter=30, random_state=0
+    )
+    model.fit(size * X, y, sample_weight=np.full(60, weight))
     assert model.objective_ < 0.8 * model.history_[0]
 
 

@@ -17,7 +17,7 @@ from polyfm.solvers.registry import solver_class
 
 NEGLIGIBLE = 1e-24  # half the square of a residual that is 1e-6 of the least start
 TYPES = 4  # in a block of seeds
-BLOCK = 1000
+BLOCK = 2500
 CLOSE = {"float64": (1e-6, 1e-9, 1e-11), "float32": (1e-3, 1e-4, 1e-5)}  # objective, history, rounding
 
 

@@ -94,7 +94,7 @@ class LBFGS(Solver):
             trial = evaluate.rounded(theta + length * direction)
             value, gradient = evaluate(trial)
             step, change = trial - theta, gradient - state.gradient
-            if step @ change > 1e-10 * (change @ change):  # positive curvature keeps the metric positive definite
+            if 0 < 1e-10 * (change @ change) < step @ change < np.inf:  # so that the metric stays positive definite
                 state.pairs.append((step, change))
             state.parameters = problem.model.unpack(trial, state.parameters)
             state.value, state.gradient = value, gradient
@@ -161,7 +161,8 @@ def _search(evaluate: _Evaluations, theta, direction, value: float, gradient: np
         if not reached < value + SUFFICIENT_DECREASE * length * slope:
             high = length
             # Where the parabola through what is known is lowest, but well within what is left.
-            lowest = -slope * length**2 / (2 * (reached - value - slope * length)) if np.isfinite(reached) else 0.0
+            bend = reached - value - slope * length
+            lowest = -slope * length**2 / (2 * bend) if np.isfinite(bend) and bend else 0.0
             length = float(np.clip(lowest, low + 0.1 * (high - low), low + 0.5 * (high - low)))
         elif there @ direction < FLATTER * slope:
             low = length
