@@ -20,8 +20,12 @@ from polyfm import (
     explain,
 )
 from polyfm.core.design import Design
+from polyfm.core.parameters import Parameters
 from polyfm.estimators.validation import threads_of
 from polyfm.kernels import anova_kernel
+from polyfm.solvers import run
+from polyfm.solvers.block_descent import BlockDescent
+from polyfm.training.path import revived
 
 REGRESSORS = [
     FactorizationMachineRegressor(degree=3, n_components=2),
@@ -355,6 +359,44 @@ def test_gradients_whose_squares_no_number_holds_are_followed_all_the_same(rng, 
     )
     model.fit(size * X, y, sample_weight=np.full(60, weight))
     assert model.objective_ < 0.8 * model.history_[0]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_lambdas_in_single_precision_never_raise_the_objective(rng):
+    X, y = rng.standard_normal((10, 5)).astype(np.float32), 1e14 * np.arange(10)
+    model = PolynomialNetworkRegressor(
+        degree=3,
+        method="direct",
+        solver="newton",
+        fit_lambdas=True,
+        warm_start=True,
+        tol=0,
+        max_iter=15,
+        random_state=0,
+    )
+    history = model.fit(X, y).fit(X, y).history_  # the second fit begins where rounding is all that is left
+    assert np.all(np.diff(history) <= 1e-4 * history[0])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_factors_whose_squares_overflow_are_not_taken_for_dead(rng):
+    fresh = Parameters((np.ones((2, 1, 3)),), (np.ones(2),), np.zeros(3), np.zeros(1))
+    large = fresh._replace(factors=(np.array([[[1e200] * 3], [[1e-9] * 3]]),))
+    assert_array_equal(revived(large, fresh).factors[0], [[[1e200] * 3], [[1.0] * 3]])
+
+
+@pytest.mark.parametrize(
+    ("name", "array"), [("f", np.zeros(12, dtype=bool)), ("f", np.zeros(12, dtype=int)), ("epoch", np.zeros(1))]
+)
+def test_what_a_solver_goes_on_from_must_be_of_the_kind_that_it_gave(rng, name, array):
+    X, y = rng.standard_normal((12, 3)), rng.standard_normal(12)
+    recipe = FactorizationMachineRegressor(n_components=2, solver="block")._recipe(3)
+    problem = recipe.problem(Design(X), y, None)
+    start, solver = recipe.start(problem, 0), BlockDescent()
+    sound = run(solver, problem, start, max_iter=1, tol=0).resume
+    run(solver, problem, start, max_iter=1, tol=0, resume=sound)
+    with pytest.raises(ValueError, match=f"the checkpoint's '{name}' holds what is no number, or one of another kind"):
+        run(solver, problem, start, max_iter=1, tol=0, resume={**sound, name: array})
 
 
 # -- size

@@ -150,9 +150,13 @@ def as_trained(X, y, weight, model) -> tuple[Any, list[np.ndarray], Any]:
     return X, [t.astype(X.dtype) for t in targets], None if weight is None else np.asarray(weight, dtype=X.dtype)
 
 
-def recomputed(model, X, y, weight=None) -> tuple[float, float]:
-    """The objective of the parameters that a fitted model has, from scratch; and that of all parameters 0."""
+def recomputed(model, X, y, weight=None, dtype=None) -> tuple[float, float]:
+    """The objective of the parameters that a fitted model has, from scratch; and that of all parameters 0. A `dtype`
+    stands in for that of the training."""
     X, targets, weight = as_trained(X, y, weight, model)
+    if dtype is not None:
+        X, targets = X.astype(dtype), [t.astype(dtype) for t in targets]
+        weight = None if weight is None else weight.astype(dtype)
     plain = chosen(model)
     recipe = plain._recipe(X.shape[1])
     rows, held_out = plain._split(X, y, int(plain._seeds(len(targets))[0]))
@@ -160,6 +164,8 @@ def recomputed(model, X, y, weight=None) -> tuple[float, float]:
     total = nothing = 0.0
     for y_of_target, p in zip(targets, model._fitted.targets, strict=True):
         problem = recipe.problem(design, y_of_target[rows], None if weight is None else weight[rows])
+        if dtype is not None:
+            p = Parameters(*(tuple(a.astype(dtype) for a in v) for v in p[:2]), *(a.astype(dtype) for a in p[2:]))
         total += problem.objective(p)
         zeros = Parameters(*(tuple(np.zeros_like(a) for a in v) for v in p[:2]), *map(np.zeros_like, p[2:]))
         nothing += problem.objective(zeros)

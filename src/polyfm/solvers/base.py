@@ -51,6 +51,7 @@ class Solver:
     streams: ClassVar[bool] = False  # whether it can learn from rows that come once (`partial_fit`)
     row_order: ClassVar[RowOrder] = "sorted"  # of the design that it wants
     keeps_predictions: ClassVar[bool] = False  # up to date from epoch to epoch: rounding could add up in them
+    resume_kinds: ClassVar[dict[str, str]] = {}  # numpy's letters for what `resume` gives beside floating-point numbers
     window: ClassVar[int | None] = 1  # epochs over which progress is judged; None: there is nothing to judge
 
     def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> Any:
@@ -90,9 +91,10 @@ class Solver:
             fits = shape is not None and len(shape) == array.ndim
             if not fits or any(n not in (None, m) for n, m in zip(shape or (), array.shape, strict=True)):
                 raise ValueError(f"the checkpoint's {name!r} has shape {array.shape}, where {shape} was expected.")
+            kind = self.resume_kinds.get(name, "f")
             known = array.dtype in (np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool), problem.design.dtype)
-            if not known or np.isnan(array).any():
-                raise ValueError(f"the checkpoint's {name!r} holds what is no number.")
+            if not known or array.dtype.kind != kind or np.isnan(array).any():
+                raise ValueError(f"the checkpoint's {name!r} holds what is no number, or one of another kind.")
 
     def finish(self, problem: Problem, state: Any) -> float | None:
         """Called once after the last epoch; the objective, where the parameters have changed once more."""

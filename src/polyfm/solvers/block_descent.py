@@ -38,6 +38,7 @@ class BlockDescent(Solver):
     epoch = "one pass over the features, all parameters of one at once"
     needs_multilinear = True
     keeps_predictions = True
+    resume_kinds = {"epoch": "i"}
 
     def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
         if resume:

@@ -39,6 +39,7 @@ class LBFGS(Solver):
 
     summary = "L-BFGS: every combination"
     epoch = "one iteration"
+    resume_kinds = {"in_round": "i"}
     window = 10  # one iteration may do little before a long step
 
     def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:

@@ -59,6 +59,7 @@ class SGD(Solver):
     monotone = False
     streams = True
     row_order = "shuffled"
+    resume_kinds = {"counts": "i"}
     window = 5  # single epochs may raise the objective
 
     def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
@@ -89,6 +90,11 @@ class SGD(Solver):
             **{name: array.shape for name, array in parameters.to_arrays("best_").items()}, "best_objective": (1,),
             "counts": (d,), "sizes": (n_groups + 2,), "numbers": (6,),
         }  # fmt: skip
+
+    def check_resume(self, problem: Problem, parameters: Parameters, resume: Resume) -> None:
+        super().check_resume(problem, parameters, resume)
+        if not np.all(np.isfinite(resume["numbers"][:-1])):  # the last is an objective
+            raise ValueError(f"the checkpoint's 'numbers' are {resume['numbers']}: the first five must be finite.")
 
     def objective(self, problem: Problem, state: State) -> float:
         state.last = problem.objective(state.parameters)

@@ -19,7 +19,8 @@ def revived(parameters: Parameters, fresh: Parameters) -> Parameters:
     """Replace bases that a strong penalty has shrunk to nothing: zero is a saddle that no descent leaves."""
     factors = []
     for P, Q in zip(parameters.factors, fresh.factors, strict=True):
-        dead = np.linalg.norm(P, axis=(1, 2)) < DEAD * np.linalg.norm(Q, axis=(1, 2))
+        with np.errstate(over="ignore"):  # what is infinite is not dead
+            dead = np.linalg.norm(P, axis=(1, 2)) < DEAD * np.linalg.norm(Q, axis=(1, 2))
         factors.append(np.where(dead[:, None, None], Q, P))
     lambdas = tuple(
         np.where(lams == 0, first, lams) for lams, first in zip(parameters.lambdas, fresh.lambdas, strict=True)

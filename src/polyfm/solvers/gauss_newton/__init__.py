@@ -40,6 +40,7 @@ class GaussNewton(Solver):
 
     summary = "damped Gauss-Newton steps: every combination; best for small dense problems"
     epoch = "one damped step of all parameters"
+    resume_kinds = {"reduced": "b"}
     window = 3  # a step may be short while the damping is found
 
     def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
@@ -61,8 +62,7 @@ class GaussNewton(Solver):
 
     def update(self, problem: Problem, state: State) -> float | None:
         if self.fit_lambdas:
-            descend_all_lambdas(problem, state.parameters)
-            state.view = Rows(problem, state.parameters, self.n_threads)
+            state.view = self._visit_lambdas(problem, state)
         elif state.view is None:
             state.view = self._view(problem, state)
         value, moved = self._step(problem, state, state.view)
@@ -70,6 +70,18 @@ class GaussNewton(Solver):
             return None
         state.before = value
         return value
+
+    def _visit_lambdas(self, problem: Problem, state: State) -> Rows:
+        """The lasso in lambda; taken back where rounding, of parameters in single precision, makes it cost more."""
+        parameters = state.parameters
+        before = [lams.copy() for lams in parameters.lambdas]
+        descend_all_lambdas(problem, parameters)
+        rows = Rows(problem, parameters, self.n_threads)
+        if not rows.value(problem.model.pack(parameters)) > state.before:
+            return rows
+        for lams, old in zip(parameters.lambdas, before, strict=True):
+            lams[:] = old
+        return Rows(problem, parameters, self.n_threads)
 
     def _view(self, problem: Problem, state: State) -> Rows | Reduced:
         """The objective over all rows, or over the few that tell all others where that is much cheaper."""
