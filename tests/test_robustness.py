@@ -399,6 +399,15 @@ def test_what_a_solver_goes_on_from_must_be_of_the_kind_that_it_gave(rng, name, 
         run(solver, problem, start, max_iter=1, tol=0, resume={**sound, name: array})
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scores_that_overflow_are_as_low_as_scores_can_be(rng):
+    X, y = rng.standard_normal((12, 2)), rng.standard_normal(12)
+    X[6:] *= 1e90
+    model = FactorizationMachineRegressorCV(betas=[1.0], cv=[(np.arange(6), np.arange(6, 12))], random_state=0)
+    with pytest.raises(ValueError, match="overflow"):  # in the refit on all rows
+        model.fit(X, y)
+
+
 # -- size
 
 

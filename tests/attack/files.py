@@ -281,18 +281,23 @@ def resumed(path: Path, index: int) -> list[Use]:
 
     def use() -> None:
         type(model)(**{**model.get_params(), "checkpoint": path}).fit(ROWS, LABELS)
-        check(sizes[0] == sizes[1], "training goes on from parameters of other types or shapes")
+        check(sizes[0].items() <= sizes[1].items(), "training goes on from parameters of other types or shapes")
 
     return [use]
 
 
 def sizes_in(path: Path) -> dict:
-    _, arrays = container.read(path, FORMAT)
+    header, arrays = container.read(path, FORMAT)
+    read = {
+        "seeds",
+        *(str(i) for i in range(len(header["targets"]))),
+    }  # of targets that are not listed, nothing is read
     return {
         name: (array.dtype, array.shape)
         for name, array in arrays.items()
         # What solvers go on from is checked by them, when they do.
         if "/resume/" not in name
+        and name.partition("/")[0] in read
         and name.rpartition("/")[2].startswith(("factors", "lambdas", "coef", "intercept", "seeds", "accumulator"))
     }
 

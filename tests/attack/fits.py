@@ -15,7 +15,8 @@ from polyfm.losses import losses_for
 from polyfm.solvers import SOLVERS
 from polyfm.solvers.registry import solver_class
 
-NEGLIGIBLE = 1e-24  # half the square of a residual that is 1e-6 of the least start
+# Half the squares of residuals that are 1e-6 of the least start; in single precision, its rounding at the largest.
+NEGLIGIBLE = {"float64": 1e-24, "float32": 1e-17}
 TYPES = 4  # in a block of seeds
 BLOCK = 2500
 CLOSE = {"float64": (1e-6, 1e-9, 1e-11), "float32": (1e-3, 1e-4, 1e-5)}  # objective, history, rounding
@@ -182,7 +183,8 @@ def sound(model, X, y, weight) -> None:
 
     def agrees(objective: float) -> bool:
         gap = abs(objective - model.objective_)
-        return gap <= close * abs(objective) + rounding * abs(nothing) + NEGLIGIBLE
+        # Predictions that are kept up to date carry the rounding of what they were at first.
+        return gap <= close * abs(objective) + rounding * max(abs(nothing), h[0]) + NEGLIGIBLE[dtype]
 
     check(
         # In single precision predictions may cancel: what solvers compute in double precision is nearer to the truth.

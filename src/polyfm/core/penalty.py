@@ -6,6 +6,7 @@ where alpha and beta are a number, or one for each group of features and each ba
 means other than 0: |p|^2 then stands for sum_j beta_j (p_j - mean_j)^2. The intercept is never penalised.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,6 +36,12 @@ class Ridge(NamedTuple):
     @property
     def is_zero(self) -> bool:
         return not np.any(self.strength)
+
+    @property
+    def spread(self) -> float:
+        """How many times the parameters of one feature may be as large as those of another, for the same penalty."""
+        positive = self.strength[self.strength > 0]
+        return math.sqrt(positive.max()) / math.sqrt(positive.min()) if len(positive) else 1.0
 
     def times(self, number: float) -> "Ridge":
         return self._replace(strength=number * self.strength)

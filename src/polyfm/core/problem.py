@@ -15,7 +15,7 @@ from polyfm.core.threads import in_order, row_blocks
 from polyfm.loops import gradient, rows
 from polyfm.loops.response import Response
 
-MOST_SPREAD = 1e8  # of the sizes of features, between which sums of squares keep their digits
+MOST_SPREAD = {"float64": 1e8, "float32": 1e3}  # of the sizes of features, where sums of squares keep their digits
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,15 @@ class Problem:
     @property
     def is_delicate(self) -> bool:
         """Whether rounding could add up in predictions that are kept up to date: removing a feature from a product of
-        many, or a large one from a sum with small ones, cancels digits."""
+        many, or a large one from a sum with small ones, cancels digits. Unequal penalties are as unequal features."""
         if any(group.degree > 2 for group in self.model.groups):
             return True
         smallest, largest = self.design.derived(sizes)
         if any(group.n_dummies for group in self.model.groups):  # features that are 1 everywhere
             smallest, largest = min(smallest, 1.0), max(largest, 1.0)
-        return largest > MOST_SPREAD * smallest
+        ridges = (ridge for ridge in self.penalty.beta if ridge.of is not None)
+        unequal = max((ridge.spread for ridge in ridges), default=1.0)
+        return largest * unequal > MOST_SPREAD[self.design.dtype.name] * smallest
 
     def shifted_predictions(self, parameters: Parameters, f: np.ndarray | None = None) -> np.ndarray:
         """Predictions less the response's shift (for the squared loss: the residuals); in `f` where it is given."""

@@ -289,7 +289,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             h = max((r.history for r in results if not r.converged), key=len)
             n = solver_class(self.solver_).window or 1
             rate = ""
-            if len(h) > n:
+            if len(h) > n and h[-1 - n]:
                 last = "the last" if n == 1 else f"the last {n}"
                 fall = (h[-1 - n] - h[-1]) / abs(h[-1 - n])
                 rate = f"; {last} lowered the objective by {fall:.1e} of it, more than tol={self.tol:g}"

@@ -314,7 +314,8 @@ class _Search:
             if is_classifier(plain):
                 model.classes_ = plain.classes_
             model._keep(recipe.with_beta(float(beta)), [Outcome(result) for result in results[i]], recipe.solver)
-            score = float(self.scorer(model, self.X[task.test], self.y[task.test]))
+            with np.errstate(over="ignore", invalid="ignore"):  # predictions beyond all bounds have a score as low
+                score = float(self.scorer(model, self.X[task.test], self.y[task.test]))
             with self.lock:
                 self.found[task.combination, task.first + i, task.fold] = score
                 if self.best is None or score > self.best.score:

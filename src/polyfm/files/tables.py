@@ -1,5 +1,6 @@
 """Readers of tables: CSV and TSV by pandas, Parquet by pyarrow; whole or in chunks of rows."""
 
+import math
 import os
 import warnings
 from collections import Counter
@@ -184,14 +185,20 @@ def _checked_chunks(path: Path, chunks: Iterator[Any], types: dict[str, Any]) ->
     for chunk in chunks:
         for name in chunk.columns:
             if name not in types and not pandas.api.types.is_numeric_dtype(chunk[name].dtype):
-                numbers = pandas.to_numeric(chunk[name], errors="coerce")
-                wrong = chunk[name][numbers.isna() & chunk[name].notna()]
+                wrong = chunk[name][chunk[name].notna() & ~chunk[name].map(_is_number)]
                 what = f", for instance {shown(str(wrong.iloc[0]))} in row {wrong.index[0] + 1}" if len(wrong) else ""
                 raise DataFileError(
                     f"{path}: column {name!r} was numbers in the first {FIRST_ROWS} rows, but holds text later{what}. "
                     f"Correct it, or have it read as text: text=[{name!r}], or --text {name} for a command."
                 )
         yield chunk
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except (ValueError, TypeError, OverflowError):
+        return False
 
 
 def _separator(path: Path, separator: str | None) -> str:

@@ -173,7 +173,7 @@ def run_in_place(
     epoch = solver.update_safely if solver.keeps_predictions and problem.is_delicate else solver.update_in_place
     interrupted = False
     try:
-        with solver.running():
+        with solver.running(), np.errstate(over="ignore", invalid="ignore"):  # the monitor minds what is not finite
             while not monitor.done:
                 state, objective = epoch(problem, state, monitor.last)
                 if objective is None:

@@ -80,7 +80,6 @@ class LBFGS(Solver):
         state.pairs.clear()
         state.in_round, state.gradient = 0, None
 
-    @np.errstate(over="ignore", invalid="ignore")  # a direction or a step that is not finite is not taken
     def _step(self, problem: Problem, state: State) -> bool:
         """One iteration, along the negative gradient where no other direction lowers the objective; whether any did."""
         evaluate = _Evaluations(problem, state.parameters, self.n_threads)

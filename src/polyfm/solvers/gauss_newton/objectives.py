@@ -163,7 +163,10 @@ def _orthogonalise(problem: Problem, monomials: list[tuple[int, ...]]):
         if problem.response.weight is not None:
             y = y * np.sqrt(problem.response.weight[rows].astype(np.float64))
         R = np.asarray(np.linalg.qr(np.vstack([R, np.column_stack([values, y])]), mode="r"))
-    norms = np.sqrt(np.sum(np.square(R[:, :M]), axis=0))
+    with np.errstate(over="ignore"):
+        norms = np.sqrt(np.sum(np.square(R[:, :M]), axis=0))
+    if not np.all(np.isfinite(norms)):
+        raise LinAlgError("The squares of monomials are too large.")
     norms[norms == 0] = 1.0
     q, r, order = qr(R[:, :M] / norms, pivoting=True, check_finite=False)
     # Features may be dependent, or equal to their own squares: then fewer monomials say the same.
