@@ -373,6 +373,9 @@ def test_columns_mean_the_same_in_every_chunk(tmp_path, monkeypatch):
     with pytest.raises(DataFileError, match=r"column 'n' was numbers.*'many' in row 7.*text=\['n'\]"):
         list(iter_table(path, chunk_rows=4))
     assert list(iter_table(path, chunk_rows=4, text=["n"]))[1]["n"].tolist() == ["1", "1", "many"]
+    path = written(tmp_path, "n\n3.5\n4\n" + "9" * 400 + "\n")
+    with pytest.raises(DataFileError, match=r"column 'n' was numbers.*'999.*in row 3"):
+        list(iter_table(path, chunk_rows=2))
 
 
 @pytest.mark.parametrize(

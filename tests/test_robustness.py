@@ -361,6 +361,19 @@ def test_gradients_whose_squares_no_number_holds_are_followed_all_the_same(rng, 
     assert model.objective_ < 0.8 * model.history_[0]
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:Rounding errors")
+def test_penalties_far_from_each_other_keep_the_objective_right_in_single_precision(rng):
+    X = sp.csr_matrix((rng.uniform(size=(60, 2)) < 0.5).astype(np.float32))
+    y = rng.standard_normal(60).astype(np.float32)
+    for seed in range(5):
+        model = FactorizationMachineRegressor(
+            method="lifted", solver="cd", beta=[4e6, 0.0], fit_linear=False, n_components=5, tol=0, max_iter=15,
+            random_state=seed,
+        ).fit(X, y)  # fmt: skip
+        problem = model._recipe(2).problem(Design(X), y, None)
+        assert_allclose(model.objective_, problem.objective(model._fitted.targets[0]), rtol=1e-4)
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_lambdas_in_single_precision_never_raise_the_objective(rng):
     X, y = rng.standard_normal((10, 5)).astype(np.float32), 1e14 * np.arange(10)

@@ -40,8 +40,8 @@ class Ridge(NamedTuple):
     @property
     def spread(self) -> float:
         """How many times the parameters of one feature may be as large as those of another, for the same penalty."""
-        positive = self.strength[self.strength > 0]
-        return math.sqrt(positive.max()) / math.sqrt(positive.min()) if len(positive) else 1.0
+        least, most = math.sqrt(self.strength.min()), math.sqrt(self.strength.max())
+        return most / least if least > 0 else math.inf if most > 0 else 1.0
 
     def times(self, number: float) -> "Ridge":
         return self._replace(strength=number * self.strength)
