@@ -89,7 +89,7 @@ def timed(model, X, y) -> float:
     return time.process_time() - began
 
 
-def run(name: str, label: str, seeds: int):
+def run(name: str, label: str, seeds: int, search: bool):
     X, X_test, y, y_test = PROBLEMS[name]()
     task = "classes" if name in OF_CLASSES else "regression"
     classes, options = MODELS[label]
@@ -106,6 +106,10 @@ def run(name: str, label: str, seeds: int):
     given = make(alpha=alpha, beta=model.beta_ if np.ndim(model.beta_) == 0 else chosen, random_state=0, **options)
     seconds = timed(given, X, y)
     yield row("same, given", alpha, chosen, given, seconds)
+    if search:
+        found = getattr(polyfm, make.__name__ + "CV")(random_state=0, **options)
+        seconds = timed(found, X, y)
+        yield row("search", found.alpha_, found.beta_, found, seconds)
     if model.fit_linear:
         linear = linear_model(task, alpha)
         seconds = timed(linear, X, y)
@@ -131,8 +135,9 @@ def report(path: str) -> None:
     with open(path) as file:
         rows = list(csv.DictReader(file))
     for label in dict.fromkeys(r["model"] for r in rows):
-        print(f"\n{label}\n| problem | best of the grid | defaults | regret | linear | beta = 1 | CPU s: auto, given |")
-        print("|---|---|---|---|---|---|---|")
+        columns = "best of the grid | defaults | regret | linear | 1, 1 | CV | CPU s: auto, given, CV"
+        print(f"\n{label}\n| problem | {columns} |")
+        print("|---|---|---|---|---|---|---|---|")
         regrets: dict[str, float] = {}
         for name in dict.fromkeys(r["problem"] for r in rows if r["model"] == label):
             of = [r for r in rows if r["model"] == label and r["problem"] == name]
@@ -140,16 +145,19 @@ def report(path: str) -> None:
                 kind: [float(r["score"]) for r in of if r["kind"] in kinds]
                 for kind, kinds in (
                     ("grid", ("grid", "one", "same, given", "linear")), ("auto", ("auto",)), ("linear", ("linear",)),
-                    ("one", ("one",)),
+                    ("one", ("one",)), ("search", ("search",)),
                 )
             }  # fmt: skip
-            cpu = [np.median([float(r["seconds"]) for r in of if r["kind"] == k]) for k in ("auto", "same, given")]
+            cpu = [
+                np.median([float(r["seconds"]) for r in of if r["kind"] == k] or [np.nan])
+                for k in ("auto", "same, given", "search")
+            ]
             best, auto = max(scores["grid"]), np.mean(scores["auto"])
             regrets[name] = best - auto
-            texts = [f"{scores[kind][0]:.3f}" if scores[kind] else "" for kind in ("linear", "one")]
+            texts = [f"{scores[kind][0]:.3f}" if scores[kind] else "" for kind in ("linear", "one", "search")]
             print(
                 f"| {name} | {best:.3f} | {auto:.3f} | {best - auto:.3f} | {' | '.join(texts)} |"
-                f" {cpu[0]:.2f}, {cpu[1]:.2f} |"
+                f" {cpu[0]:.2f}, {cpu[1]:.2f}, {cpu[2]:.2f} |"
             )
         for title, names in (("looked at", LOOKED_AT), ("held back", HELD_BACK)):
             found = [regrets[name] for name in names if name in regrets]
@@ -164,6 +172,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["FM 2"])
     parser.add_argument("--problems", nargs="+", default=list(PROBLEMS))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--search", action="store_true", help="the `...CV` estimators too")
     options = parser.parse_args()
     if options.report:
         return report(options.report)
@@ -173,7 +182,7 @@ def main() -> None:
         rows.writerow(["problem", "model", "kind", "alpha", "beta", "score", "seconds"])
         for label in options.models:
             for name in options.problems:
-                for row in run(name, label, options.seeds):
+                for row in run(name, label, options.seeds, options.search):
                     rows.writerow(row)
                     file.flush()
                 print(label, name, flush=True)
