@@ -53,7 +53,12 @@ def main() -> None:
                     for seed in range(options.seeds):
                         began, epochs = time.perf_counter(), 0
                         model = MODELS[label](
-                            init_scale=scale, random_state=seed, warm_start=True, max_iter=options.max_iter
+                            alpha=1.0,
+                            beta=1.0,
+                            init_scale=scale,
+                            random_state=seed,
+                            warm_start=True,
+                            max_iter=options.max_iter,
                         )
                         for tol in TOLERANCES:
                             model.set_params(tol=tol).fit(X_train, y_train)

@@ -117,7 +117,7 @@ def startup() -> None:
     code = (
         "import time; t = time.perf_counter(); import sklearn.base, numba, scipy.sparse; a = time.perf_counter(); "
         "import polyfm, numpy as np; b = time.perf_counter(); X = np.random.RandomState(0).randn(100, 5); "
-        "polyfm.FactorizationMachineRegressor(max_iter=2).fit(X, X[:, 0]); c = time.perf_counter(); "
+        "polyfm.FactorizationMachineRegressor(alpha=1, beta=1, max_iter=2).fit(X, X[:, 0]); c = time.perf_counter(); "
         "print(f'{a - t:.2f} s for scikit-learn and numba, {b - a:.2f} s more for polyfm, {c - b:.2f} s to fit')"
     )
     print("\nStart-up of a new process")
@@ -137,7 +137,7 @@ def memory() -> None:
     X, _, y, _ = data.movielens_1m()
     size = (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes) / 2**20
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    FactorizationMachineRegressor(n_components=30, max_iter=2).fit(X, y)
+    FactorizationMachineRegressor(n_components=30, alpha=1, beta=1, max_iter=2).fit(X, y)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"\nMemory: X is {size:.0f} MiB in CSR; peak {before:.0f} MiB before the fit, {after:.0f} MiB after")
 

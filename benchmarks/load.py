@@ -44,7 +44,7 @@ def fitted(X, y, **options):
     from polyfm import FactorizationMachineRegressor
 
     began, worked = time.perf_counter(), time.process_time()
-    model = FactorizationMachineRegressor(tol=0, random_state=0, **options).fit(X, y)
+    model = FactorizationMachineRegressor(**{"alpha": 1, "beta": 1, "tol": 0, "random_state": 0, **options}).fit(X, y)
     print(
         f"  {X.shape[0]:,} x {X.shape[1]:,}, {X.nnz:,} non-zeros ({(X.data.nbytes + X.indices.nbytes) / 1e6:,.0f} MB), "
         f"rank {options['n_components']}: {model.n_iter_} epoch(s) by {model.solver_} in "
@@ -89,7 +89,7 @@ def stream() -> None:
     from polyfm import FactorizationMachineClassifier
 
     batches = [one_hot(100, [50, 50], seed) for seed in range(20)]
-    model = FactorizationMachineClassifier(solver="sgd", random_state=0)
+    model = FactorizationMachineClassifier(solver="sgd", alpha=1, beta=1, random_state=0)
     y = np.arange(100) % 3
     flat(10_000, 100, lambda i: model.partial_fit(batches[i % 20], y, classes=[0, 1, 2]))
 

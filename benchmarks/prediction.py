@@ -71,6 +71,6 @@ def _stacked(X, repeats: int):
 
 
 if __name__ == "__main__":
-    network = polyfm.PolynomialNetworkRegressor(degree=3, n_components=10)
+    network = polyfm.PolynomialNetworkRegressor(degree=3, n_components=10, beta=1.0)
     case("cadata (dense)", data.dense("cadata"), network, False)
-    case("a9a (sparse)", data.a9a(), polyfm.FactorizationMachineClassifier(n_components=8, beta=5.0), True)
+    case("a9a (sparse)", data.a9a(), polyfm.FactorizationMachineClassifier(n_components=8, alpha=1.0, beta=5.0), True)

@@ -142,7 +142,7 @@ def test_the_terms_of_a_prediction_add_up_as_printed(here, model):
     printed = polyfm("explain", model, "--data", "t.csv", "--row", "5", "--top", "2").stdout
     lines = [line.split("│") for line in printed.splitlines() if line.startswith("│")]
     parts = [float(cells[-2]) for cells in lines]
-    assert "more terms" in lines[-2][1]
+    assert "all other terms" in lines[-2][1]
     assert abs(sum(parts[:-1]) - parts[-1]) < 2e-3 * max(map(abs, parts))
     prediction = float(rows(polyfm("predict", model, "t.csv").stdout)[6][0])
     assert abs(parts[-1] - prediction) < 1e-3 * abs(prediction)

@@ -104,9 +104,9 @@ def test_of_a_search_the_chosen_model_is_exported(tmp_path):
 
 def test_imported_model_can_be_trained_on(tmp_path):
     y = X[:, 0] + X[:, 1] * X[:, 2]
-    model = FactorizationMachineRegressor(max_iter=3, random_state=0).fit(X, y)
+    model = FactorizationMachineRegressor(alpha=1.0, beta=1.0, max_iter=3, random_state=0).fit(X, y)
     export_libfm(model, tmp_path / "model.txt")
-    back = import_libfm(tmp_path / "model.txt").set_params(warm_start=True, max_iter=1)
+    back = import_libfm(tmp_path / "model.txt").set_params(alpha=1.0, beta=1.0, warm_start=True, max_iter=1)
     assert back.fit(X, y).objective_ <= model.objective_ * (1 + 1e-12)
 
 

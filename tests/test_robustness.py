@@ -311,7 +311,9 @@ def test_the_other_byte_order_is_read(make):
 # -- rounding
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:Rounding errors")
+@pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:Rounding errors", "ignore:Features differ"
+)
 @pytest.mark.parametrize("solver", ["cd", "block"])
 @pytest.mark.parametrize(("degree", "span"), [(2, 30), (2, 60), (3, 30), (4, 8), (4, 30)])
 def test_the_objective_never_increases_and_is_right_whatever_the_scales(rng, solver, degree, span):
@@ -320,7 +322,7 @@ def test_the_objective_never_increases_and_is_right_whatever_the_scales(rng, sol
         y = X[:, 0] * X[:, 1] + X[:, 2] + 0.1 * rng.standard_normal(60)
         X = X * 10.0 ** rng.uniform(-span, span, 6)
         model = FactorizationMachineRegressor(
-            degree=degree, solver=solver, max_iter=30, tol=0, n_components=3, random_state=0
+            degree=degree, solver=solver, alpha=1.0, beta=1.0, max_iter=30, tol=0, n_components=3, random_state=0
         )
         model.fit(X, y)
         history = model.history_
@@ -329,13 +331,23 @@ def test_the_objective_never_increases_and_is_right_whatever_the_scales(rng, sol
         assert_allclose(model.objective_, problem.objective(model._fitted.targets[0]), rtol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:Rounding errors")
+@pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:Rounding errors", "ignore:Features differ"
+)
 @pytest.mark.parametrize("size", [1e-90, 1e17])
 def test_features_far_from_the_ones_that_augment_them_keep_the_objective_right(rng, size):
     for _ in range(5):
         X, y = size * rng.standard_normal((60, 1)), rng.standard_normal(60)
         model = FactorizationMachineRegressor(
-            fit_lower="augment", solver="cd", max_iter=3, tol=0, n_components=3, init_scale=1e3, random_state=0
+            fit_lower="augment",
+            solver="cd",
+            alpha=1.0,
+            beta=1.0,
+            max_iter=3,
+            tol=0,
+            n_components=3,
+            init_scale=1e3,
+            random_state=0,
         )
         problem = model.fit(X, y)._recipe(1).problem(Design(X), y, None)
         assert_allclose(model.objective_, problem.objective(model._fitted.targets[0]), rtol=1e-9)
@@ -343,7 +355,9 @@ def test_features_far_from_the_ones_that_augment_them_keep_the_objective_right(r
 
 def test_rounding_that_ends_training_is_said(rng):
     X, y = rng.standard_normal((60, 6)) * 10.0 ** np.linspace(-30, 30, 6), rng.standard_normal(60)
-    model = FactorizationMachineRegressor(degree=4, solver="cd", max_iter=100, n_components=3, random_state=0, tol=0)
+    model = FactorizationMachineRegressor(
+        degree=4, solver="cd", alpha=1.0, beta=1.0, max_iter=100, n_components=3, random_state=0, tol=0
+    )
     with pytest.warns(UserWarning, match="Rounding errors keep the objective from falling below"):
         model.fit(X, y)
     assert model.objective_ == model.history_.min()
@@ -361,7 +375,9 @@ def test_gradients_whose_squares_no_number_holds_are_followed_all_the_same(rng, 
     assert model.objective_ < 0.8 * model.history_[0]
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:Rounding errors")
+@pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:Rounding errors", "ignore:Features differ"
+)
 def test_penalties_far_from_each_other_keep_the_objective_right_in_single_precision(rng):
     X = sp.csr_matrix((rng.uniform(size=(60, 2)) < 0.5).astype(np.float32))
     y = rng.standard_normal(60).astype(np.float32)
@@ -403,7 +419,7 @@ def test_factors_whose_squares_overflow_are_not_taken_for_dead(rng):
 )
 def test_what_a_solver_goes_on_from_must_be_of_the_kind_that_it_gave(rng, name, array):
     X, y = rng.standard_normal((12, 3)), rng.standard_normal(12)
-    recipe = FactorizationMachineRegressor(n_components=2, solver="block")._recipe(3)
+    recipe = FactorizationMachineRegressor(n_components=2, solver="block", alpha=1.0, beta=1.0)._recipe(3)
     problem = recipe.problem(Design(X), y, None)
     start, solver = recipe.start(problem, 0), BlockDescent()
     sound = run(solver, problem, start, max_iter=1, tol=0).resume

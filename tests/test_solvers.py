@@ -76,7 +76,7 @@ def test_lbfgs_alternates_with_the_lasso_in_lambda(kind):
     y = X[:, 0] ** 2 - X[:, 1] ** 2 - X[:, 2] * X[:, 3]
     options = {
         "method": "direct", "solver": "lbfgs", "fit_lower": None, "fit_linear": False, "n_components": 6,
-        "max_iter": 500, "tol": 1e-7, "random_state": 0,
+        "max_iter": 500, "tol": 1e-7, "random_state": 0, "alpha": 1.0, "beta": 1.0,
     }  # fmt: skip
     ones = kind(**options).fit(X, y)
     fitted = kind(fit_lambdas=True, init_lambdas="random_signs", **options).fit(X, y)
@@ -131,7 +131,7 @@ def test_divergence_is_backed_off_from_and_reported(small, monkeypatch):
         return state
 
     monkeypatch.setattr(SGD, "init_state", reckless)
-    model = FactorizationMachineRegressor(solver="sgd", max_iter=60, tol=0, random_state=0)
+    model = FactorizationMachineRegressor(solver="sgd", alpha=1.0, beta=1.0, max_iter=60, tol=0, random_state=0)
     with pytest.warns(UserWarning, match=r"halved \d+ time"):
         model.fit(X, y)
     assert np.all(np.isfinite(model.predict(X)))

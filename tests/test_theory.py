@@ -220,7 +220,7 @@ def test_theorem_2_three_regularised_problems_have_one_minimum(kernel):
     kind = {"homogeneous": PolynomialNetworkRegressor, "anova": FactorizationMachineRegressor}[kernel]
     options = {
         "fit_lower": None, "fit_linear": False, "fit_intercept": False, "beta": beta, "tol": 1e-9, "max_iter": 20_000,
-        "random_state": 0,
+        "alpha": 1.0, "random_state": 0,
     }  # fmt: skip
     nuclear = nuclear_minimum(X, y, kernel, beta)
     lifted = kind(method="lifted", n_components=5, **options).fit(X, y)

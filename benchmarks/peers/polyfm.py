@@ -45,7 +45,7 @@ class Ours(Adapter):
         cls = getattr(polyfm, self.kind + ("Classifier" if dataset.classifies else "Regressor"))
         return cls(
             degree=dataset.degree, n_components=dataset.rank, solver=self.solver, tol=0.0, n_jobs=threads,
-            random_state=0, **setting, **options,
+            random_state=0, alpha=1.0, **setting, **options,
         )  # fmt: skip
 
     def run(self, trace: Trace, dataset: Dataset, threads: int, setting: dict) -> None:

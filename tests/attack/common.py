@@ -158,7 +158,7 @@ def recomputed(model, X, y, weight=None, dtype=None) -> tuple[float, float]:
         X, targets = X.astype(dtype), [t.astype(dtype) for t in targets]
         weight = None if weight is None else weight.astype(dtype)
     plain = chosen(model)
-    recipe = plain._recipe(X.shape[1])
+    recipe = plain._as_chosen(plain._recipe(X.shape[1]))
     rows, held_out = plain._split(X, y, int(plain._seeds(len(targets))[0]))
     design = Design(X if held_out is None else X[rows])
     total = nothing = 0.0

@@ -103,6 +103,8 @@ def weights(rng, n: int):
 
 
 def strength(rng, d: int, groups):
+    if not rng.randint(4):
+        return "auto"
     number = pick(rng, 0.0, 1e-300, 1e-8, 0.1, 0.1, 1.0, 1.0, 1e8, 1e300)
     kind = rng.randint(8)
     if kind == 0:

@@ -220,10 +220,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         if recipe.is_complete:
             return recipe, []
         if keep and hasattr(self, "_fitted") and hasattr(self, "beta_"):
-            by_degree = isinstance(self.beta_, np.ndarray) and is_auto(self.beta)
-            beta = tuple(self.beta_.tolist()) if by_degree else self.beta_
-            kept = self.alpha_ if recipe.alpha is None else recipe.alpha, beta if recipe.beta is None else recipe.beta
-            return recipe.with_penalties(*kept), []
+            return self._as_chosen(recipe), []
         targets = [y[rows] for y in targets]
         strata = strata_of(targets) if is_classifier(self) else None
         penalties = choose_penalties(
@@ -231,6 +228,13 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             _teller(self.verbose, current_watch()),
         )  # fmt: skip
         return recipe.with_penalties(penalties.alpha, penalties.beta), penalties.starts
+
+    def _as_chosen(self, recipe: Recipe) -> Recipe:
+        """The recipe with the penalties that an earlier fit chose, where it has none of its own."""
+        alpha, beta = recipe.alpha, recipe.beta
+        if beta is None:
+            beta = tuple(self.beta_.tolist()) if isinstance(self.beta_, np.ndarray) else self.beta_
+        return recipe.with_penalties(self.alpha_ if alpha is None else alpha, beta)
 
     def _set_penalties(self, recipe: Recipe) -> None:
         self.alpha_: Any = shown(recipe.alpha)

@@ -23,8 +23,11 @@ def chosen(estimator: Any) -> Any:
         return estimator
     check_is_fitted(estimator)
     found = {"beta": estimator.beta_, "degree": estimator.degree_, "n_components": estimator.n_components_}
-    other = estimator._plain_estimator(**found, n_jobs=estimator.n_jobs)
-    of_search = {"beta_", "betas_", "degree_", "n_components_", "cv_scores_", "best_score_", "search_scores_"}
+    found |= {name: getattr(estimator, name) for name in ("n_jobs", "class_weight") if hasattr(estimator, name)}
+    if isinstance(estimator.alpha, str):  # the data have chosen it
+        found["alpha"] = estimator.alpha_
+    other = estimator._plain_estimator(**found)
+    of_search = {"betas_", "degree_", "n_components_", "cv_scores_", "best_score_", "search_scores_"}
     fitted = {name: value for name, value in vars(estimator).items() if name.endswith("_") and name not in of_search}
     vars(other).update(fitted, _fitted=estimator._fitted)
     return other
