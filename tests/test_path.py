@@ -83,3 +83,12 @@ def test_classes_weights_and_scoring(rng):
 def test_bad_betas_are_named(diabetes):
     with pytest.raises(ValueError, match="betas must be finite numbers >= 0"):
         FactorizationMachineRegressorCV(betas=[1.0, -1.0]).fit(*diabetes)
+
+
+def test_large_features_in_single_precision_are_searched_as_small_ones_are(diabetes):
+    X, y = diabetes
+    options = {"n_components": 2, "n_betas": 4, "cv": 3, "random_state": 0}
+    small = FactorizationMachineRegressorCV(**options).fit(X.astype(np.float32), y)
+    large = FactorizationMachineRegressorCV(**options).fit((2.0**33 * X).astype(np.float32), y)
+    assert_allclose([large.alpha_, large.beta_], [2.0**66 * small.alpha_, 2.0**66 * small.beta_], rtol=1e-5)
+    assert_allclose(large.cv_scores_, small.cv_scores_, rtol=1e-3)

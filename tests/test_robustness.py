@@ -383,8 +383,8 @@ def test_penalties_far_from_each_other_keep_the_objective_right_in_single_precis
     y = rng.standard_normal(60).astype(np.float32)
     for seed in range(5):
         model = FactorizationMachineRegressor(
-            method="lifted", solver="cd", beta=[4e6, 0.0], fit_linear=False, n_components=5, tol=0, max_iter=15,
-            random_state=seed,
+            method="lifted", solver="cd", alpha=1.0, beta=[4e6, 0.0], fit_linear=False, n_components=5, tol=0,
+            max_iter=15, random_state=seed,
         ).fit(X, y)  # fmt: skip
         problem = model._recipe(2).problem(Design(X), y, None)
         assert_allclose(model.objective_, problem.objective(model._fitted.targets[0]), rtol=1e-4)

@@ -126,10 +126,10 @@ class PathSearch:
             plain.n_features_in_ = X.shape[1]
             plain._validate_options()
             check_size(plain._model(), X, len(targets))
-            check_penalties(plain._recipe(X.shape[1]).alpha, 0.0, X.dtype)
+            check_penalties(plain._recipe(X.shape[1]).alpha, None, X.dtype)
         paths = [self._path(plain, X, targets, sample_weight) for plain in plains]
         for betas in paths:
-            check_penalties(0.0, float(betas[0]), X.dtype)
+            check_penalties(None, float(betas[0]), X.dtype)
         tasks = [
             Task(c, plain, betas, 0, f, *fold)
             for c, (plain, betas) in enumerate(zip(plains, paths, strict=True))

@@ -115,13 +115,15 @@ def shown(penalty: Any) -> float | np.ndarray:
 
 
 def check_penalties(alpha: Any, beta: Any, dtype) -> None:
+    """Penalties have the units of squared features."""
+    largest = LARGEST[dtype.name] ** 2
     for name, penalty in (("alpha", alpha), ("beta", beta)):
         if penalty is None:
             continue
         strength = penalty.strength if isinstance(penalty, Ridge) else np.array([penalty])
-        if strength.max() > LARGEST[dtype.name]:
+        if strength.max() > largest:
             raise ValueError(
-                f"{name} is {strength.max():.3g}, too large for squares in {dtype}: at most {LARGEST[dtype.name]:.0e}. "
+                f"{name} is {strength.max():.3g}, too large for products in {dtype}: at most {largest:.0e}. "
                 f"To leave features out, drop their columns."
             )
 
