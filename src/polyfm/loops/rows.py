@@ -68,6 +68,22 @@ def expand(bases, by_row, lo, hi, out):
 
 
 @loop(streaming=True)
+def working_space(bases, by_row, lo, hi, out):
+    """out[i - lo] = the form's working space of sample i, for lo <= i < hi: out is (rows, slots, k)."""
+    form, dummies, _slots, T, _ = bases
+    indptr, indices, data = by_row
+    d = T.shape[0] - dummies
+    for i in range(lo, hi):
+        A = out[i - lo]
+        A[:] = 0.0
+        first = indptr[i]
+        for e in range(first, indptr[i + 1]):
+            absorb(form, A, T, at(indices, e, e - first), at(data, e, 1.0))
+        for q in range(dummies):
+            absorb(form, A, T, d + q, 1.0)
+
+
+@loop(streaming=True)
 def add_expansion(bases, by_row, coef, lo, hi, f):
     """f[i] += <coef, x_i> + sum_s lambda_s K(p_s, x_i) for lo <= i < hi; without linear weights `coef` is empty (None
     would be one more type to compile for)."""

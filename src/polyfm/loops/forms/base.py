@@ -17,6 +17,10 @@ fact               meaning                                                      
 `n_augmenting`     dummy features that give the model all lower degrees too (section 8)          0: it cannot
 `repeats`          whether a feature may stand twice in a monomial; None: it is no polynomial    None
                    that `polyfm.interpretation` can read
+`parts`            a method: from the working space A, an array (slots, ...), to a list of       None: it cannot be
+                   arrays, 1 first and the value last, such that the value of u + v, of          split
+                   disjoint features, is sum_q part_weights[q] parts(u)[q] parts(v)[-1 - q]
+`part_weights`     the weights in that sum                                                       all 1
 =================  ============================================================================  ====================
 
 **Compiled methods.** Each form speaks twice. Coordinate descent walks down the columns of X with one basis at hand;
@@ -67,6 +71,8 @@ class Form(Protocol):
     scale: float
     n_augmenting: int
     repeats: bool | None
+    parts: Any
+    part_weights: tuple[float, ...] | None
 
     @classmethod
     def of_degree(cls, degree: int) -> "Form": ...
@@ -85,6 +91,8 @@ _DEFAULTS: dict[str, Any] = {
     "scale": 1.0,
     "n_augmenting": 0,
     "repeats": None,
+    "parts": None,
+    "part_weights": None,
 }
 
 

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from polyfm.loops.forms.base import form, one
 
 
@@ -17,6 +19,10 @@ class DirectAnova(NamedTuple):
     n_augmenting = property(lambda self: self.degree - 1)
     # The kernel is affine in p_j, with A^(m-1) of the other features as the slope (Lemma 2).
     cofactor_form = property(lambda self: DirectAnova(self.degree_slots[1:]))
+
+    def parts(self, A):
+        """A^0 .. A^m, of which A^m(p, u + v) = sum_t A^t(p, u) A^(m - t)(p, v)."""
+        return [np.ones_like(A[0]), *A]
 
     def reset(self, S, i):
         for o in range(1, len(self.degree_slots)):

@@ -1,5 +1,6 @@
 """H^m(p, x) = <p, x>^m: polynomial networks."""
 
+import math
 from typing import NamedTuple
 
 from polyfm.loops.forms.base import form
@@ -16,6 +17,12 @@ class DirectHomogeneous(NamedTuple):
     repeats = True
     n_slots = 1
     n_augmenting = 1
+
+    # (a + b)^m = sum_t C(m, t) a^t b^(m - t)
+    part_weights = property(lambda self: tuple(math.comb(self.degree, t) for t in range(self.degree + 1)))
+
+    def parts(self, A):
+        return [A[0] ** t for t in range(self.degree + 1)]
 
     def absorb(self, A, T, j, x, s):
         A[0, s] += x * T[j, 0, s]

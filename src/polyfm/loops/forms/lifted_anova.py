@@ -3,6 +3,8 @@
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from polyfm.loops.forms.base import form, one
 from polyfm.loops.jit import inline
 
@@ -33,6 +35,10 @@ class LiftedAnova(NamedTuple):
     n_cached = property(lambda self: 2**self.degree - 2)
     n_augmenting = property(lambda self: self.degree - 1)
     scale = property(lambda self: 1 / math.factorial(self.degree))
+
+    def parts(self, A):
+        """f[M] for each subset M: the factors outside M fall to the other features."""
+        return [np.ones_like(A[0]), *A]
 
     def reset(self, S, i):
         for mask in range(1, (1 << len(self.degree_slots)) - 1):

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from polyfm.loops.forms.base import form
 
 
@@ -16,6 +18,13 @@ class LiftedHomogeneous(NamedTuple):
     repeats = True
     n_augmenting = 1
     n_turns = property(lambda self: self.degree)
+
+    def parts(self, A):
+        """prod_(t in M) <u^t, x> for each subset M: prod_t (a_t + b_t) multiplied out."""
+        found = [np.ones_like(A[0])]
+        for a in A:
+            found += [part * a for part in found]
+        return found
 
     def reset(self, S, i):
         for t in range(len(self.degree_slots)):
