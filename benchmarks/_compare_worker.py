@@ -19,6 +19,7 @@ COMMON = {"alpha": 1.0, "beta": 1.0, "init_scale": 0.1, "tol": 0.0, "random_stat
 MACHINE = {"degree": 2, "fit_lower": "explicit", "fit_linear": True, "method": "direct"}
 SQUARED = MACHINE | {"loss": "squared", "n_components": 30}
 LOGISTIC = MACHINE | {"loss": "logistic", "n_components": 10, "solver": "lbfgs"}
+CLICKS = LOGISTIC | {"n_components": 8}
 NETWORK = {"degree": 3, "fit_lower": "augment", "fit_linear": False, "method": "lifted", "loss": "squared"}
 
 
@@ -44,6 +45,10 @@ CASES = {
         "cadata, lifted H^3, cd, 100 epochs", "cadata", "PolynomialNetworkRegressor",
         NETWORK | {"solver": "cd", "n_components": 10}, 100,
     ),
+    "clicks-sgd": Case("clicks, sgd, 2 epochs", "clicks", CLASSIFIER, CLICKS | {"solver": "sgd"}, 2),
+    "clicks-start": Case("clicks, cd, 1 epoch", "clicks", CLASSIFIER, CLICKS | {"solver": "cd"}, 1),
+    "imdb-sgd": Case("IMDB, sgd, 2 epochs", "imdb-classes", CLASSIFIER, LOGISTIC | {"solver": "sgd"}, 2),
+    "a9a-cd": Case("a9a, logistic, cd, 10 epochs", "a9a", CLASSIFIER, LOGISTIC | {"solver": "cd"}, 10),
     "a9a-lbfgs": Case("a9a, L-BFGS, 30 epochs", "a9a", CLASSIFIER, LOGISTIC, 30),
 }  # fmt: skip
 
@@ -52,7 +57,10 @@ CASES = {
 def published(name: str) -> tuple:
     import data
 
-    readers = {"movielens": data.movielens_1m, "imdb": data.imdb, "cadata": partial(data.dense, "cadata")}
+    readers = {
+        "movielens": data.movielens_1m, "imdb": data.imdb, "imdb-classes": data.imdb_classes, "clicks": data.clicks,
+        "cadata": partial(data.dense, "cadata"),
+    }  # fmt: skip
     return readers.get(name, data.a9a)()
 
 
@@ -70,9 +78,9 @@ def made_up(name: str) -> tuple:
         X = data.one_hot(
             *(rng.randint(size, size=1500) for size in (100, 60, 20, 20)[: 2 if name == "movielens" else 4])
         )
-    if name == "imdb":
+    if name.startswith("imdb"):
         X.data[:] = rng.uniform(0.1, 1.0, X.nnz)
-    if name == "a9a":
+    if name in ("a9a", "clicks", "imdb-classes"):
         y = np.where(y > 0, 1.0, -1.0)
     return X[:1000], X[1000:], y[:1000], y[1000:]
 

@@ -150,3 +150,22 @@ def synthetic_anova(degree: int = 3, n: int = 4000, d: int = 20, rank: int = 5, 
     y /= y.std()
     y += 0.1 * rng.standard_normal(n)
     return train_test_split(X, y, test_size=0.25, random_state=0)
+
+
+def clicks(n: int = 1_000_000, fields: int = 20, size: int = 10_000, rank: int = 4, seed: int = 0):
+    """A made-up log of clicks: one-hot fields whose values are Zipf's, and classes drawn from a machine of low rank."""
+    rng = np.random.default_rng(seed)
+    frequencies = np.cumsum(1 / np.arange(1.0, size + 1))
+    codes = np.searchsorted(frequencies / frequencies[-1], rng.random((n, fields))).clip(max=size - 1).astype(np.int32)
+    f, sums = np.full(n, -1.5), np.zeros((n, rank))
+    for field in codes.T:
+        factors = 0.25 * rng.standard_normal((size, rank))
+        f += (0.3 * rng.standard_normal(size) - 0.5 * np.sum(factors**2, axis=1))[field]
+        sums += factors[field]
+    f += 0.5 * np.sum(sums**2, axis=1)
+    y = np.where(rng.random(n) < 1 / (1 + np.exp(-f)), 1.0, -1.0)
+    codes += np.arange(fields, dtype=np.int32) * size
+    indptr = np.arange(0, codes.size + 1, fields, dtype=np.int32)
+    X = sp.csr_matrix((np.ones(codes.size), codes.ravel(), indptr), shape=(n, fields * size))
+    last = n - n // 10
+    return X[:last], X[last:], y[:last], y[last:]
