@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numba import njit
 from numpy.testing import assert_allclose, assert_array_equal
 from problems import MULTILINEAR, make_problem, on_other_data, random_problem
 
@@ -15,7 +14,7 @@ from polyfm import FactorizationMachineClassifier, FactorizationMachineRegressor
 from polyfm.core.parameters import Parameters
 from polyfm.core.penalty import Ridge
 from polyfm.loops.forms import FORMS, form
-from polyfm.loops.jit import compiled
+from polyfm.loops.rule import Gibbs
 from polyfm.solvers import SOLVERS, BlockDescent, CoordinateDescent, Solver, make_solver, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -333,40 +332,19 @@ def test_a_classifier_takes_penalties_by_field_too(rng):
 # -- steps as rules
 
 
-@compiled
-class Gibbs(NamedTuple):
-    """A draw from the Gaussian whose mode a descent step would go to, in place of the step."""
-
-    reach: float = 1.0
-
-    def step(self, g, eta, s, t, j):
-        return -g / eta + np.random.standard_normal() / np.sqrt(eta)
-
-    def noise(self, s, t, j):
-        return np.random.standard_normal()
-
-
-@njit
-def seed_compiled(seed):
-    np.random.seed(seed)
-
-
 @pytest.mark.parametrize("solver", [CoordinateDescent, BlockDescent])
 def test_a_sampler_is_a_rule_and_reproduces_its_prior(solver):
     """Features that no sample has are drawn from the prior alone."""
-    seed_compiled(0)
-    np.random.seed(0)  # where loops run uncompiled
     of, n_draws = np.array([0, 0, 1, 1, 1]), 2000
     mean, strength = np.array([[0.5, -1.0], [2.0, 0.0]]), np.array([[1.0, 4.0], [0.5, 2.0]])
     problem, start = make_problem(
         sp.csr_matrix((3, 5)), np.ones(3), "anova", "direct", 2, k=2, alpha=Ridge(np.array([1.0, 9.0]), of),
         beta=Ridge(strength / 2, of, mean),
     )  # fmt: skip
-    sampler = solver(rule=Gibbs())
-    state = sampler.init_state(problem, start)
+    state = solver().init_state(problem, start)
     draws, coefs = np.empty((n_draws, 2, 5)), np.empty((n_draws, 5))
     for i in range(n_draws):
-        sampler.update(problem, state)
+        solver(rule=Gibbs(1, 2, i, 1.0)).update(problem, state)
         draws[i], coefs[i] = state.parameters.factors[0][:, 0], state.parameters.coef
     assert_allclose(draws.mean(axis=0), mean[of].T, atol=5 * np.sqrt(2 / n_draws))
     assert_allclose(draws.var(axis=0), 1 / strength[of].T, rtol=5 * np.sqrt(2 / n_draws))

@@ -5,15 +5,18 @@ compiled named tuple with
 
 - ``reach``, how far to go: 1 is the lowest point, up to 2 still lowers the objective (over-relaxation),
 - ``step(g, eta, s, t, j)``, how far B[t, j] of basis s moves,
+- ``of_part(part)``, which Python asks for: the rule for the linear weights (part 0), or for one group of bases,
 - ``noise(s, t, j)``, what block steps add to the right-hand side half-way through a Cholesky solve: a standard normal
   number there makes the step a draw from the Gaussian whose mode it would have gone to.
 
 A Gibbs sampler is a rule too: ``step`` returns -g / eta + z / sqrt(eta), ``noise`` returns z.
 """
 
+import math
 from typing import NamedTuple
 
 from polyfm.loops.jit import compiled
+from polyfm.loops.philox import normal
 
 
 @compiled
@@ -22,8 +25,39 @@ class Descend(NamedTuple):
 
     reach: float = 1.0
 
+    def of_part(self, part):
+        return self
+
     def step(self, g, eta, s, t, j):
         return -self.reach * (g / eta)
 
     def noise(self, s, t, j):
         return 0.0
+
+
+@compiled
+class Gibbs(NamedTuple):
+    """A draw from the Gaussian whose mode a descent step would go to, in place of the step.
+
+    The objective is in units of the loss; `temperature` is the variance of the noise, by which it would have to be
+    divided to be a negative log-density. A number belongs to its coordinate (`philox`), whoever asks for it and when.
+    """
+
+    k0: int  # the seed, in two words
+    k1: int
+    iteration: int
+    temperature: float
+    part: int = 0
+    reach: float = 1.0
+
+    def of_part(self, part):
+        return self._replace(part=part)
+
+    def normal_of(self, s, t, j):
+        return normal(self.k0, self.k1, j, s, self.iteration, self.part * 64 + t + 1)
+
+    def step(self, g, eta, s, t, j):
+        return -g / eta + math.sqrt(self.temperature / eta) * self.normal_of(s, t, j)
+
+    def noise(self, s, t, j):
+        return math.sqrt(self.temperature) * self.normal_of(s, t, j)

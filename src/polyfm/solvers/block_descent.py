@@ -82,7 +82,7 @@ class BlockDescent(Solver):
         coef = parameters.coef.astype(np.float64)
         lams = lams.astype(np.float64)
         form = group.form.cofactor_form
-        rule = self.rule or Descend(REACH if state.epoch else 1.0)
+        rule = (self.rule or Descend(REACH if state.epoch else 1.0)).of_part(g + 1)
         step = (
             form, problem.response, problem.penalty.prior(g, lams), problem.penalty.linear_prior(),
             problem.model.fit_linear, rule,

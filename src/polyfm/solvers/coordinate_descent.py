@@ -73,12 +73,12 @@ class CoordinateDescent(Solver):
             if problem.model.fit_linear:
                 one = np.ones(1, dtype=f.dtype)
                 coef = parameters.coef[None, None, :]
-                self._sweep(problem, Linear(), penalty.linear_prior(f.dtype), state, coef, one, team)
+                self._sweep(problem, Linear(), penalty.linear_prior(f.dtype), state, coef, one, team, 0)
             for g, (group, P, lams) in enumerate(problem.model.each(parameters)):
                 if self.fit_lambdas:
                     descend_lambdas(problem, g, P, lams, f)
                 scaled = lams * np.asarray(group.form.scale, dtype=f.dtype)
-                self._sweep(problem, group.form, penalty.prior(g, lams, f.dtype), state, P, scaled, team)
+                self._sweep(problem, group.form, penalty.prior(g, lams, f.dtype), state, P, scaled, team, g + 1)
 
     def refresh(self, problem: Problem, state: State) -> float:
         problem.shifted_predictions(state.parameters, state.S[:, 0])
@@ -91,10 +91,10 @@ class CoordinateDescent(Solver):
             return 1
         return min(self.n_threads, N_SHARES if schedule.fields is None else STREAM_BLOCKS)
 
-    def _sweep(self, problem: Problem, form, prior: Prior, state: State, P, lams, team: Team) -> None:
+    def _sweep(self, problem: Problem, form, prior: Prior, state: State, P, lams, team: Team, part: int) -> None:
         """All coordinates of P, basis by basis."""
         design, S = problem.design, state.S
-        step = form, problem.response, prior, self.rule
+        step = form, problem.response, prior, self.rule.of_part(part)
         whole = design.ones.indptr
         if not design.is_sparse:
             columns.epoch_dense(*step, tuple(design.columns), whole, S, P, lams)
