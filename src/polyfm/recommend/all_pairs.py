@@ -1,0 +1,155 @@
+"""Implicit feedback without negative sampling: least squares over all pairs of contexts and items.
+
+    sum over observed (c, i) of a_ci (f_ci - 1)^2 + omega sum over all (c, i) of f_ci^2 + sum_j pen_j |t_j|^2,
+    f_ci = <q_c, z_i>,  q_c = sum_j x_cj t_j over the features of a context,  z_i the same over those of an item
+
+The second sum is <Q'Q, Z'Z>: two small matrices stand for all pairs. The objective is quadratic in the factors of one
+side. Descent takes turns: features of an id have rows of their own, and each is moved by a few steps of conjugate
+gradients; what is left, features that rows share, by a few steps for all of them together. No step raises the
+objective. (Hu, Koren and Volinsky 2008; Bayer, He, Kanagal and Rendle 2017; penalties that grow with how often a
+feature occurs: Rendle et al. 2021.)
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+import scipy.sparse as sp
+
+from polyfm.core.threads import Team
+from polyfm.loops import all_pairs as loops
+from polyfm.solvers.monitor import Monitor
+
+STEPS = 3  # of conjugate gradients for an id
+SHARED_STEPS = 6  # for shared features
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One side: the features of its rows. The first `n_ids` features are the ids, of which a row has at most one."""
+
+    X: sp.csr_matrix
+    n_ids: int
+
+    @cached_property
+    def members(self) -> tuple[np.ndarray, np.ndarray]:
+        ids = self.X[:, : self.n_ids].tocsc()
+        return ids.indptr.astype(np.uint32), ids.indices.astype(np.uint32)
+
+    @cached_property
+    def shared(self) -> sp.csr_matrix:
+        return self.X[:, self.n_ids :].tocsr()
+
+    @cached_property
+    def shared_turned(self) -> sp.csr_matrix:
+        return self.shared.T.tocsr()
+
+
+class AllPairs:
+    """The problem: who was seen with what, how much that counts, and what everything else counts."""
+
+    def __init__(self, contexts: Rows, items: Rows, seen: sp.csr_matrix, omega: float, reg: float, nu: float):
+        self.sides = (contexts, items)
+        turned = seen.T.tocsr()
+        self.seen = tuple(
+            (m.indptr.astype(np.uint32), m.indices.astype(np.uint32), m.data.astype(np.float64)) for m in (seen, turned)
+        )
+        self.omega = omega
+        counts = [np.diff(m.indptr) for m in (seen, turned)]
+        self.penalties = tuple(
+            penalty(rows.X, count, other.X.shape[0], omega, reg, nu)
+            for rows, count, other in zip(self.sides, counts, self.sides[::-1], strict=True)
+        )
+
+    def objective(self, T: tuple[np.ndarray, np.ndarray]) -> float:
+        Q, Z = (rows.X @ t for rows, t in zip(self.sides, T, strict=True))
+        total = loops.squares(self.seen[0], Q, Z) + self.omega * np.sum((Q.T @ Q) * (Z.T @ Z))
+        return float(total + sum(p @ np.einsum("jk,jk->j", t, t) for p, t in zip(self.penalties, T, strict=True)))
+
+
+def penalty(X: sp.csr_matrix, counts: np.ndarray, n_others: int, omega: float, reg: float, nu: float) -> np.ndarray:
+    """reg (sum_c x_cj^2 (n_c + omega n_others))^nu, for each feature j."""
+    return reg * (X.multiply(X).T @ (counts + omega * n_others)) ** nu
+
+
+def descend(
+    problem: AllPairs, n_components: int, max_iter: int, tol: float, seed: int, n_threads: int = 1, verbose: int = 0
+) -> tuple[tuple[np.ndarray, np.ndarray], list[float]]:
+    """Factors of the features of both sides, and the objective after each epoch."""
+    rng = np.random.RandomState(seed)
+    T = tuple(0.1 / np.sqrt(n_components) * rng.standard_normal((rows.X.shape[1], n_components)) for rows in problem.sides)
+    for t, rows in zip(T, problem.sides, strict=True):
+        t[rows.n_ids :] *= 0.1  # many features add up
+    monitor = Monitor(problem.objective(T), max_iter, tol, 1, verbose)  # type: ignore[arg-type]
+    with Team(n_threads) as team:
+        while not monitor.done:
+            for side in (0, 1):
+                _sweep(problem, T, side, team)  # type: ignore[arg-type]
+            monitor(problem.objective(T), None)  # type: ignore[arg-type]
+    return T, monitor.history  # type: ignore[return-value]
+
+
+def _sweep(problem: AllPairs, T: tuple[np.ndarray, np.ndarray], side: int, team: Team) -> None:
+    """All features of one side, the other side fixed."""
+    rows, t, pen, seen = problem.sides[side], T[side], problem.penalties[side], problem.seen[side]
+    Z = problem.sides[1 - side].X @ T[1 - side]
+    G = problem.omega * (Z.T @ Z)
+    Q = rows.X @ t
+    if rows.n_ids:
+        solve = partial(loops.solve_field, seen, Z, G, pen, rows.members, t, Q, STEPS)
+        team.run(solve, _shares(rows.n_ids, team.n_threads))
+    if rows.X.shape[1] > rows.n_ids:
+        _solve_shared(rows, t[rows.n_ids :], pen[rows.n_ids :, None], seen, Z, G, Q, team)
+
+
+def _solve_shared(rows: Rows, t, pen, seen, Z, G, Q, team: Team) -> None:
+    """Conjugate gradients for all shared features together: each step is one pass over the observed pairs."""
+    n = len(Q)
+    shares = _shares(n, team.n_threads)
+    out = np.empty_like(Q)
+
+    def product(P: np.ndarray) -> np.ndarray:
+        team.run(lambda lo, hi: loops.products(seen, Z, G, P, lo, hi, out), shares)
+        return rows.shared_turned @ out
+
+    team.run(lambda lo, hi: loops.pulls(seen, Z, lo, hi, out), shares)
+    r = rows.shared_turned @ out
+    r -= product(Q) + pen * t
+    size = _diagonal(rows, seen, Z, G) + pen  # features occur more or less often: Jacobi's preconditioner
+    y = r / size
+    p, gain = y.copy(), float(np.sum(r * y))
+    floor = 1e-20 * gain
+    for _ in range(SHARED_STEPS):
+        if not gain > floor:
+            return
+        v = product(rows.shared @ p) + pen * p
+        curvature = float(np.sum(p * v))
+        if not curvature > 0:
+            return
+        t += gain / curvature * p
+        r -= gain / curvature * v
+        y = r / size
+        after = float(np.sum(r * y))
+        p = y + after / gain * p
+        gain = after
+
+
+def _diagonal(rows: Rows, seen, Z, G) -> np.ndarray:
+    """The diagonal of the curvature, by feature and component."""
+    indptr, indices, weights = seen
+    A = sp.csr_matrix((weights, indices.astype(np.int32), indptr.astype(np.int32)), shape=(len(indptr) - 1, len(Z)))
+    squared = rows.shared_turned.multiply(rows.shared_turned).tocsr()
+    found = squared @ (A @ (Z * Z)) + np.outer(np.asarray(squared.sum(axis=1)).ravel(), np.diag(G))
+    return found + 1e-12 * found.max(initial=1e-300)
+
+
+def _shares(n: int, n_threads: int) -> list[tuple[int, int]]:
+    bounds = [n * part // n_threads for part in range(n_threads + 1)]
+    return list(zip(bounds[:-1], bounds[1:], strict=True))
+
+
+def fold_in(Z: np.ndarray, weights: np.ndarray, gram: np.ndarray, base: np.ndarray, penalty: float) -> np.ndarray:
+    """The factors of one new id, in one solve: `Z` and `weights` are of what it was seen with, `gram` is omega sum_i
+    z_i z_i' over all of the other side, `base` what its features give."""
+    H = (Z * weights[:, None]).T @ Z + gram
+    return np.linalg.solve(H + penalty * np.eye(len(H)), Z.T @ weights - H @ base)

@@ -1,0 +1,90 @@
+"""Implicit feedback: the objective is the sum over all pairs, and descent lowers it to where its gradient is zero."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from polyfm.recommend import all_pairs
+from polyfm.recommend.all_pairs import AllPairs, Rows, descend, fold_in, penalty
+
+
+def side(rng, n, n_ids, n_shared):
+    """Rows with an id each (several rows may share one) and dense and sparse features."""
+    ids = sp.csr_matrix((np.ones(n), (np.arange(n), np.arange(n) % n_ids)), shape=(n, n_ids)) if n_ids else None
+    shared = sp.random(n, n_shared, 0.6, "csr", random_state=rng, data_rvs=rng.standard_normal)
+    return Rows(sp.hstack([ids, shared], format="csr"), n_ids)
+
+
+@pytest.fixture(params=[(12, 0, 9, 0), (12, 3, 9, 2), (6, 2, 0, 4)], ids=["ids", "features", "no item ids"])
+def problem(rng, request):
+    n_user_ids, n_user_features, n_item_ids, n_item_features = request.param
+    contexts = side(rng, 12, n_user_ids, n_user_features)
+    items = side(rng, 9, n_item_ids, n_item_features)
+    seen = sp.random(12, 9, 0.3, "csr", random_state=rng)
+    return AllPairs(contexts, items, seen, omega=0.3, reg=0.05, nu=0.7), seen
+
+
+def by_brute_force(problem, seen, T):
+    """The sum over all pairs, one after the other."""
+    total, A = 0.0, seen.toarray()
+    X = [rows.X.toarray() for rows in problem.sides]
+    for c, i in np.ndindex(*A.shape):
+        f = (X[0][c] @ T[0]) @ (X[1][i] @ T[1])
+        total += A[c, i] * (f - 1) ** 2 + problem.omega * f**2
+    for x, t, counts, n in zip(X, T, ((A > 0).sum(1), (A > 0).sum(0)), A.shape[::-1], strict=True):
+        for j in range(len(t)):
+            total += 0.05 * (x[:, j] ** 2 @ (counts + 0.3 * n)) ** 0.7 * (t[j] @ t[j])
+    return total
+
+
+def test_the_objective_is_the_sum_over_all_pairs(rng, problem):
+    problem, seen = problem
+    T = tuple(rng.standard_normal((rows.X.shape[1], 3)) for rows in problem.sides)
+    assert_allclose(problem.objective(T), by_brute_force(problem, seen, T), rtol=1e-10)
+
+
+def test_descent_never_raises_the_objective_and_ends_where_the_gradient_is_zero(problem):
+    problem, seen = problem
+    T, history = descend(problem, 3, 300, 0.0, seed=0)
+    assert history[0] < problem.objective(tuple(0 * t for t in T))
+    assert np.all(np.diff(history) <= 1e-12 * history[0])
+    assert_allclose(history[-1], problem.objective(T), rtol=1e-12)
+    for t in T:
+        for at in [(0, 0), (len(t) - 1, 2)]:
+            value, h = t[at], 1e-5
+            t[at] = value + h
+            up = by_brute_force(problem, seen, T)
+            t[at] = value - h
+            down = by_brute_force(problem, seen, T)
+            t[at] = value
+            assert abs(up - down) / (2 * h) < 1e-3 * history[0]
+
+
+def test_threads_change_no_bit(problem):
+    problem, _ = problem
+    alone, together = (descend(problem, 4, 5, 0.0, seed=1, n_threads=n)[0] for n in (1, 3))
+    for a, b in zip(alone, together, strict=True):
+        assert_array_equal(a, b)
+
+
+def test_folding_in_is_what_descent_gives_with_the_rest_fixed(rng, monkeypatch):
+    contexts, items = side(rng, 12, 12, 3), side(rng, 9, 9, 2)
+    seen = sp.random(12, 9, 0.4, "csr", random_state=rng)
+    problem = AllPairs(contexts, items, seen, omega=0.3, reg=0.05, nu=0.7)
+    T, _ = descend(problem, 3, 4, 0.0, seed=0)
+    monkeypatch.setattr(all_pairs, "STEPS", 50)
+    Z = items.X @ T[1]
+    base = contexts.shared[5] @ T[0][12:]
+    row = seen[5]
+    pen = penalty(sp.csr_matrix([[1.0]]), np.array([row.nnz]), 9, 0.3, 0.05, 0.7)[0]
+    found = fold_in(Z[row.indices], row.data, 0.3 * Z.T @ Z, base.ravel(), pen)
+    with all_pairs.Team(1) as team:
+        only_ids = Rows(contexts.X, 12)
+        loops = all_pairs.loops
+        t, Q = T[0].copy(), contexts.X @ T[0]
+        loops.solve_field(
+            problem.seen[0], Z, 0.3 * Z.T @ Z, problem.penalties[0], only_ids.members, t, Q, 50, 0, 12
+        )
+        assert team.n_threads == 1
+    assert_allclose(found, t[5], rtol=1e-8, atol=1e-10)
