@@ -83,8 +83,6 @@ def test_folding_in_is_what_descent_gives_with_the_rest_fixed(rng, monkeypatch):
         only_ids = Rows(contexts.X, 12)
         loops = all_pairs.loops
         t, Q = T[0].copy(), contexts.X @ T[0]
-        loops.solve_field(
-            problem.seen[0], Z, 0.3 * Z.T @ Z, problem.penalties[0], only_ids.members, t, Q, 50, 0, 12
-        )
+        loops.solve_field(problem.seen[0], Z, 0.3 * Z.T @ Z, problem.penalties[0], only_ids.members, t, Q, 50, 0, 12)
         assert team.n_threads == 1
     assert_allclose(found, t[5], rtol=1e-8, atol=1e-10)

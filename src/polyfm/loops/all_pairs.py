@@ -1,10 +1,10 @@
 """Loops for implicit feedback: least squares over all pairs of two sides, without going through all of them.
 
-    Q (n, k)       vectors of the side at hand: the sums of the factors of each row's features
-    Z (n', k)      vectors of the other side; G (k, k) = omega sum_i z_i z_i', all pairs in one matrix
-    seen           (indptr (n + 1), indices, weights): the pairs that were observed, by rows of this side
-    T (d, k)       factors of features; a row has at most one of those of a field, with the value 1
-    members        (indptr (d + 1), indices): the rows that have a feature
+Q (n, k)       vectors of the side at hand: the sums of the factors of each row's features
+Z (n', k)      vectors of the other side; G (k, k) = omega sum_i z_i z_i', all pairs in one matrix
+seen           (indptr (n + 1), indices, weights): the pairs that were observed, by rows of this side
+T (d, k)       factors of features; a row has at most one of those of a field, with the value 1
+members        (indptr (d + 1), indices): the rows that have a feature
 """
 
 import numpy as np

@@ -10,6 +10,7 @@ objective. (Hu, Koren and Volinsky 2008; Bayer, He, Kanagal and Rendle 2017; pen
 feature occurs: Rendle et al. 2021.)
 """
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -77,7 +78,9 @@ def descend(
 ) -> tuple[tuple[np.ndarray, np.ndarray], list[float]]:
     """Factors of the features of both sides, and the objective after each epoch."""
     rng = np.random.RandomState(seed)
-    T = tuple(0.1 / np.sqrt(n_components) * rng.standard_normal((rows.X.shape[1], n_components)) for rows in problem.sides)
+    T = tuple(
+        0.1 / np.sqrt(n_components) * rng.standard_normal((rows.X.shape[1], n_components)) for rows in problem.sides
+    )
     for t, rows in zip(T, problem.sides, strict=True):
         t[rows.n_ids :] *= 0.1  # many features add up
     monitor = Monitor(problem.objective(T), max_iter, tol, 1, verbose)  # type: ignore[arg-type]
@@ -145,7 +148,7 @@ def _diagonal(rows: Rows, seen, Z, G) -> np.ndarray:
 
 def _shares(n: int, n_threads: int) -> list[tuple[int, int]]:
     bounds = [n * part // n_threads for part in range(n_threads + 1)]
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
+    return list(itertools.pairwise(bounds))
 
 
 def fold_in(Z: np.ndarray, weights: np.ndarray, gram: np.ndarray, base: np.ndarray, penalty: float) -> np.ndarray:
