@@ -1,5 +1,7 @@
 """Penalties that the data choose: the parts they are made of against slow references, and what is promised of them."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -336,3 +338,18 @@ def test_features_of_very_different_sizes_are_said_aloud(rng):
     options = {"alpha": 1.0, "beta": 1.0, "random_state": 0}
     with pytest.warns(match="differ in size by a factor of .*StandardScaler"):
         FactorizationMachineRegressor(**options).fit(X * np.array([1.0, 1.0, 1e4]), X[:, 0])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_raw_numbers_beside_categories_are_said_aloud_and_rare_categories_are_not(rng):
+    category = np.eye(50)[rng.randint(50, size=30_000)]
+    category[:, 0], category[0, 0] = 0.0, 1.0  # seen once
+    options = {"alpha": 1.0, "beta": 1.0, "n_components": 1, "max_iter": 1, "tol": 0.5, "random_state": 0}
+    y = category[:, 1]
+    for convert in (np.asarray, sp.csr_array, sp.csc_array):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="Features differ")
+            FactorizationMachineRegressor(**options).fit(convert(category), y)
+        priced = np.column_stack((category, 1e4 * (1 + rng.uniform(size=len(y)))))
+        with pytest.warns(match="differ in size by a factor of 1"):
+            FactorizationMachineRegressor(**options).fit(convert(priced), y)

@@ -1,5 +1,6 @@
 """The Python of pages runs as written, their links lead somewhere, and `python -m polyfm` shows what is promised."""
 
+import os
 import re
 import subprocess
 import sys
@@ -43,8 +44,29 @@ def test_links_between_pages_lead_somewhere(page):
             assert not anchor or anchor in anchors(page.parent / target if target else page), f"{target}#{anchor}"
 
 
-def test_first_look_shows_scores_descent_and_interactions():
-    done = subprocess.run([sys.executable, "-m", "polyfm"], capture_output=True, text=True, check=True)
+def test_first_look_compares_draws_and_says_what_to_type_next():
+    done = subprocess.run(
+        [sys.executable, "-m", "polyfm"], capture_output=True, encoding="utf-8", check=True,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
     assert "Warning" not in done.stderr
-    for promised in ("ridge", "degree 2", "degree 3", "R2 test", "never increases", "strongest products of 3", " x "):
+    scores = {
+        name: [float(score.rstrip("*")) for score in line.split()[-3:]]
+        for line in done.stdout.splitlines()
+        for name in ("ratings", "diabetes", "odd digits", "curves")
+        if line.startswith(f"{name} ")
+    }
+    linear, trees, machine = scores["ratings"]
+    assert machine > 0.65 > trees + 0.2 > linear
+    assert scores["curves"][1] > scores["curves"][2]  # honest about trees
+    for promised in ("generated", "real", "ompiled loops", "the truth", "▓", "polyfm fit TABLE.csv"):
         assert promised in done.stdout
+
+
+def test_first_look_without_letters_for_a_picture_goes_without():
+    done = subprocess.run(
+        [sys.executable, "-m", "polyfm"], capture_output=True, check=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert b"the truth" not in done.stdout
+    assert b"polyfm fit TABLE.csv" in done.stdout

@@ -16,6 +16,7 @@ from polyfm.core.penalty import Ridge
 LARGEST = {"float64": 1e100, "float32": 1e15}  # beyond these, squares of derivatives overflow
 MOST_SHOWN = 10**15
 VERY_DIFFERENT = 100.0  # sizes of features (root mean squares)
+MOST_LOOKED_AT, FEW = 10**6, 1e-3  # values of sparse data, and the part of them that does not count
 MOST_NAMED = 3  # features or fields in a message
 
 
@@ -27,19 +28,39 @@ def check_features(X) -> None:
 
 
 def warn_of_sizes(X) -> None:
-    """Say that one penalty cannot suit features of very different sizes. Rare words and categories are meant so."""
-    if hasattr(X, "indptr") or X.shape[1] < 2:
+    """Say that one penalty cannot suit features of very different sizes. Rare words and categories are meant so: a
+    size is that of the values other than zero."""
+    if X.shape[1] < 2 or X.shape[0] == 0:
         return
-    sizes = np.sqrt(np.einsum("ij,ij->j", X, X))
-    sizes = sizes[sizes > 0]
-    if len(sizes) and sizes.max() > VERY_DIFFERENT * sizes.min():
+    small, large = _sizes_of_stored(X) if hasattr(X, "indptr") else _sizes(X)
+    if large > VERY_DIFFERENT * small:
         warnings.warn(
-            f"Features differ in size by a factor of {sizes.max() / sizes.min():.2g}, and one penalty cannot suit them "
-            "all: the fit may be poor and slow. Scale them first, for instance with "
-            "sklearn.preprocessing.StandardScaler.",
+            f"Features differ in size by a factor of {large / small:.2g}, and one penalty cannot suit them all: the "
+            "fit may be poor and slow. Scale them first, for instance with sklearn.preprocessing.StandardScaler.",
             UserWarning,
             stacklevel=5,
         )
+
+
+def _sizes(X: np.ndarray) -> tuple[float, float]:
+    squares, counts = np.einsum("ij,ij->j", X, X), np.count_nonzero(X, axis=0)
+    sizes = np.sqrt(squares[squares > 0] / counts[squares > 0])
+    return (float(sizes.min()), float(sizes.max())) if len(sizes) else (1.0, 1.0)
+
+
+def _sizes_of_stored(X) -> tuple[float, float]:
+    """Of sparse data, of which a part is enough. Sizes that few values have, such as those of a word in one long text,
+    do not count: the others are what one penalty has to suit."""
+    values = X.data
+    if len(values) == 0 or values.max() == values.min():
+        return 1.0, 1.0
+    some = np.arange(0, len(values), max(1, len(values) // MOST_LOOKED_AT))
+    features = X.indices[some] if X.format == "csr" else np.searchsorted(X.indptr, some, side="right") - 1
+    _, features = np.unique(features, return_inverse=True)
+    squares = np.bincount(features, values[some].astype(np.float64) ** 2)
+    sizes = np.sqrt(squares / np.bincount(features))[features]  # of each value, that of its feature
+    small, large = np.quantile(sizes[sizes > 0], (FEW, 1 - FEW)) if sizes.any() else (1.0, 1.0)
+    return float(small), float(large)
 
 
 def check_range(name: str, values: np.ndarray, limit: float, remedy: str) -> None:
