@@ -1,0 +1,99 @@
+"""Hyper-parameters of Bayesian models: the precision and the mean of the parameters of each field and basis.
+
+    theta_js ~ N(mu_gs, 1 / lam_gs),   g the group of feature j
+    mu_gs | lam_gs ~ N(0, 1 / (g0 lam_gs)),   lam_gs ~ Gamma(a0 / 2, b0 / 2),   a0 = g0 = 1
+
+Gamma is by shape and rate. All that data have to say comes in by sums over a group: with N features in it, kappa =
+g0 + N and mun = sum theta / kappa, the posterior of (mu, lam) is again of this kind, with
+
+    lam ~ Gamma((a0 + N) / 2, (b0 + sum theta^2 - kappa mun^2) / 2),   mu | lam ~ N(mun, 1 / (kappa lam)).
+
+That is a draw (Gibbs) or, with E theta^2 for theta^2, the best factor of a mean-field posterior (variational).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln, psi
+
+from polyfm.core.penalty import Ridge
+
+A0 = G0 = 1.0
+
+
+class Groups(NamedTuple):
+    """The groups of features, dummy features included."""
+
+    of: np.ndarray  # (features + dummies,): the group of each
+    sizes: np.ndarray  # (groups,)
+
+    @classmethod
+    def from_labels(cls, labels: np.ndarray) -> "Groups":
+        return cls(labels.astype(np.uint32), np.bincount(labels).astype(np.float64))
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """(bases, features) -> (groups, bases): sums over the features of each group, in their order."""
+        return np.stack([np.bincount(self.of, weights=row, minlength=len(self.sizes)) for row in values], axis=1)
+
+
+class Hyper(NamedTuple):
+    """The distribution of (mu, lam) of each group and basis: all arrays are (groups, bases), or have length 1 there."""
+
+    groups: Groups
+    b0: float
+    shape: np.ndarray
+    rate: np.ndarray
+    mean: np.ndarray  # of mu
+    kappa: np.ndarray
+
+    @classmethod
+    def held(cls, groups: Groups, n_bases: int, precision: float, b0: float) -> "Hyper":
+        """The precision is known, and the mean is 0, however large the group is."""
+        shape = np.repeat((A0 + groups.sizes[:, None]) / 2, n_bases, axis=1)
+        kappa = np.repeat(G0 + groups.sizes[:, None], n_bases, axis=1)
+        return cls(groups, b0, shape, shape / precision, np.zeros_like(shape), kappa)
+
+    def given(self, means: np.ndarray, variances: np.ndarray | None) -> "Hyper":
+        """The posterior given parameters (bases, features), or their means and variances."""
+        squares = means**2 if variances is None else means**2 + variances
+        mean = self.groups.sums(means) / self.kappa
+        rate = (self.b0 + np.maximum(self.groups.sums(squares) - self.kappa * mean**2, 0.0)) / 2
+        return self._replace(rate=rate, mean=mean)
+
+    def draw(self, rng: np.random.Generator) -> "Hyper":
+        """The point (mu, lam) that was drawn, as a distribution that is at this point: `precision` and `mean`."""
+        precision = rng.gamma(self.shape) / self.rate
+        mean = self.mean + rng.standard_normal(self.mean.shape) / np.sqrt(self.kappa * precision)
+        return self._replace(rate=self.shape / precision, mean=mean)
+
+    @property
+    def precision(self) -> np.ndarray:
+        """E lam."""
+        return self.shape / self.rate
+
+    def ridge(self, tau: float) -> Ridge:
+        """Penalties in units of squared residuals, whose precision is tau."""
+        return Ridge(self.precision / tau, self.groups.of, self.mean)
+
+    def bound(self, means: np.ndarray, variances: np.ndarray) -> float:
+        """What the parameters and their hyper-parameters contribute to the evidence lower bound:
+        E log p(theta | mu, lam) + H(theta) - KL(q(mu, lam) | p(mu, lam))."""
+        a, b, n = self.shape, self.rate, self.groups.sizes[:, None]
+        log_lam = psi(a) - np.log(b)
+        lam = a / b
+        sums, squares = self.groups.sums(means), self.groups.sums(means**2 + variances)
+        gaps = squares - 2 * self.mean * sums + n * self.mean**2
+        total = 0.5 * n * (log_lam - np.log(2 * np.pi)) - 0.5 * (lam * gaps + n / self.kappa)
+        total += 0.5 * (np.log(G0 / self.kappa) + 1.0) - 0.5 * G0 * (lam * self.mean**2 + 1.0 / self.kappa)
+        total -= gamma_divergence(a, b, A0 / 2, self.b0 / 2)
+        return float(np.sum(total)) + entropy(variances)
+
+
+def entropy(variances: np.ndarray) -> float:
+    """Of independent Gaussians."""
+    return 0.5 * float(np.sum(np.log(2 * np.pi * np.e * variances)))
+
+
+def gamma_divergence(a, b, a0, b0):
+    """KL(Gamma(a, b) | Gamma(a0, b0)), by shape and rate."""
+    return (a - a0) * psi(a) - gammaln(a) + gammaln(a0) + a0 * (np.log(b) - np.log(b0)) + a * (b0 - b) / b
