@@ -20,14 +20,14 @@ LAYERS = [
     ["training"],
     ["estimators"],
     ["tabular", "reading", "datafiles", "datasets"],
-    ["interpretation", "display", "recommend", "files.records", "files.fitted", "modelfile", "libfm"],
+    ["interpretation", "certificate", "display", "recommend", "files.records", "files.fitted", "modelfile", "libfm"],
     ["reproduce"],
     ["cli", "__main__", "__init__"],
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 DOORS = (
-    "kernels", "losses", "display", "interpretation", "modelfile", "datafiles", "libfm", "tabular", "conversion",
-    "datasets", "estimators", "solvers", "reproduce", "recommend",
+    "kernels", "losses", "display", "interpretation", "certificate", "modelfile", "datafiles", "libfm", "tabular",
+    "conversion", "datasets", "estimators", "solvers", "reproduce", "recommend",
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from importlib import import_module
 TYPE_CHECKING = False  # type checkers know better; to import `typing` takes time in which Ctrl-C is Python's own
 if TYPE_CHECKING:
     from polyfm import display, kernels, losses
+    from polyfm.certificate import Certificate, certify
     from polyfm.conversion import direct_to_lifted, lifted_to_direct
     from polyfm.estimators import (
         FactorizationMachineClassifier,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Certificate",
     "FactorizationMachineClassifier",
     "FactorizationMachineClassifierCV",
     "FactorizationMachineRegressor",
@@ -32,6 +34,7 @@ __all__ = [
     "PolynomialNetworkRegressor",
     "PolynomialNetworkRegressorCV",
     "TableEncoder",
+    "certify",
     "direct_to_lifted",
     "display",
     "explain",
@@ -45,7 +48,7 @@ __all__ = [
 ]
 
 _MODULES = {"display", "kernels", "losses"}
-_HOMES = ("estimators", "conversion", "interpretation", "modelfile", "tabular")  # of the other names
+_HOMES = ("estimators", "conversion", "interpretation", "certificate", "modelfile", "tabular")  # of the other names
 
 
 def __getattr__(name: str) -> object:

@@ -10,6 +10,8 @@ and may state facts that make training faster or a model more useful:
 - ``residual = True``: the loss depends on f - y alone. Training then keeps one number less for a sample.
 - ``quadratic = True``: its second derivative is constant, and so equal to `curvature`.
 - ``second_derivative(y, f)``: for Gauss-Newton steps, which otherwise take differences of the first.
+- ``conjugate(y, u)``, of arrays: sup_f u f - l(y, f), infinite where there is none. `polyfm.certify` then bounds the
+  objective more tightly.
 - ``probability(f)``, of an array: the probability of the class 1. Classifiers then have `predict_proba`.
 - ``tasks``: ("regression",), ("classification",) or both, for losses that estimators know by name.
 
@@ -42,7 +44,7 @@ class Loss(Protocol):
 
 
 FACTS = ("residual", "quadratic")  # False where a loss does not say
-OPTIONAL_METHODS = ("second_derivative", "probability")
+OPTIONAL_METHODS = ("second_derivative", "probability", "conjugate")
 
 
 def losses_for(task: str) -> list[str]:
@@ -159,8 +161,24 @@ def _check_values(loss: Any) -> None:
                     f"{name} says quadratic=True, but bends at the rate {bend:.6g} at y={y}, f={f}, where its "
                     f"curvature is {loss.curvature!r}. Leave `quadratic` out unless the second derivative is constant."
                 )
+            if states(loss, "conjugate"):
+                _check_conjugate(loss, y, f, slope * f - value, slope)
             if not 0 <= second <= loss.curvature * (1 + 1e-9):
                 raise ValueError(
                     f"{name}.second_derivative({y}, {f}) is {second:.6g}; it must lie between 0 and "
                     f"curvature={loss.curvature!r}."
                 )
+
+
+def _check_conjugate(loss: Any, y: float, f: float, expected: float, slope: float) -> None:
+    """Fenchel and Young: l*(y, u) = u f - l(y, f) where u is the derivative at f, and no less where it is not."""
+    name = type(loss).__name__
+    try:
+        found = float(np.asarray(loss.conjugate(np.array([y]), np.array([slope])))[0])
+    except Exception as error:
+        raise TypeError(f"{name}.conjugate failed on arrays, at y={y}, u={slope:.6g}: {error}.") from error
+    if not abs(found - expected) <= 1e-6 * (1 + abs(expected)):
+        raise ValueError(
+            f"{name}.conjugate({y}, {slope:.6g}) is {found:.6g}, but must be {expected:.6g}: u f - value(y, f) at "
+            f"f={f}, where the derivative is u."
+        )

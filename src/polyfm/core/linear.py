@@ -57,9 +57,12 @@ def squared_columns(X, h: np.ndarray) -> np.ndarray:
 
 
 def fit_linear(
-    X, response: Response, alpha: np.ndarray, fit_intercept: bool, start: Linear | None = None, rtol: float = 1e-3
-) -> Linear:
+    X, response: Response, alpha: np.ndarray, fit_intercept: bool, start: Linear | None = None, rtol: float = 1e-3,
+    beside: np.ndarray | None = None,
+) -> Linear:  # fmt: skip
     """argmin over w, w0 of sum_i w_i l(y_i, f_i) + sum_j alpha_j w_j^2 / 2, by Newton's method.
+
+    `beside` are predictions that come from elsewhere, and are added to those of the linear model.
 
     Steps are found by preconditioned conjugate gradients and shortened until they lower the objective; `rtol` is the
     part of the gradient that may remain.
@@ -77,7 +80,7 @@ def fit_linear(
     def objective(v: np.ndarray, f: np.ndarray) -> float:
         return total_loss(response, f) + 0.5 * float(ridge @ (v * v))
 
-    f = predict(theta)
+    f = predict(theta) if beside is None else predict(theta) + beside
     value, first = objective(theta, f), None
     exact = getattr(response.loss, "quadratic", False)
     for _ in range(1 if exact else NEWTON_STEPS):

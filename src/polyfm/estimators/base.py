@@ -60,7 +60,8 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
     """What the four estimators share. Subclasses set the kernel and encode their targets."""
 
     _kernel: str
-    _encoded: Callable[[Any, Any], list[np.ndarray]]  # targets as they are trained on
+    _encoded: Callable[..., list[np.ndarray]]  # targets as they are trained on
+    _weighted: Callable[..., Any]  # the weights of samples, with those of classes
 
     _parameter_constraints: dict = {
         "degree": [Interval(Integral, 2, MOST_DEGREE, closed="both")],

@@ -55,13 +55,17 @@ class Regressor(RegressorMixin, StreamingModel):
         self.target_range_ = np.array([y.min(), y.max()])
         return self
 
+    def _weighted(self, X, y, sample_weight):
+        """The weights of the samples; a classifier multiplies them with those of the classes."""
+        return sample_weight
+
     def _as_targets(self, X, y) -> np.ndarray:
         y = np.asarray(y, dtype=np.float64)
         check_range("y", y, LARGEST[X.dtype.name], "Scale the targets, for instance to unit variance.")
         return y
 
-    def _encoded(self, X, y) -> list[np.ndarray]:
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y_val")
+    def _encoded(self, X, y, name: str = "y_val") -> list[np.ndarray]:
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name=name)
         return [self._as_targets(X, column_or_1d(y)).astype(X.dtype, copy=False)]
 
     @available_if(streams)
@@ -169,9 +173,9 @@ class Classifier(ClassifierMixin, StreamingModel):
             return of_samples
         return check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True) * of_samples
 
-    def _encoded(self, X, y) -> list[np.ndarray]:
-        y = check_array(y, ensure_2d=False, dtype=None, input_name="y_val")
-        return _one_vs_rest(self._codes(column_or_1d(y), "y_val"), len(self.classes_), X.dtype)
+    def _encoded(self, X, y, name: str = "y_val") -> list[np.ndarray]:
+        y = check_array(y, ensure_2d=False, dtype=None, input_name=name)
+        return _one_vs_rest(self._codes(column_or_1d(y), name), len(self.classes_), X.dtype)
 
     def _codes(self, y, name: str) -> np.ndarray:
         """The numbers of the classes; labels that are none of them are refused."""

@@ -5,7 +5,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import entr, expit
 
 from polyfm.loops.jit import compiled
 
@@ -29,6 +29,9 @@ class Squared(NamedTuple):
     def second_derivative(self, y, f):
         return 1.0
 
+    def conjugate(self, y: np.ndarray, u: np.ndarray) -> np.ndarray:
+        return u * (0.5 * u + y)
+
 
 @compiled
 class SquaredHinge(NamedTuple):
@@ -44,6 +47,10 @@ class SquaredHinge(NamedTuple):
 
     def derivative(self, y, f):
         return -2.0 * y * max(1.0 - y * f, 0.0)
+
+    def conjugate(self, y: np.ndarray, u: np.ndarray) -> np.ndarray:
+        a = -y * u
+        return np.where(a >= 0, a * (0.25 * a - 1.0), np.inf)
 
 
 @compiled
@@ -73,3 +80,8 @@ class Logistic(NamedTuple):
 
     def probability(self, f: np.ndarray) -> np.ndarray:
         return expit(f)
+
+    def conjugate(self, y: np.ndarray, u: np.ndarray) -> np.ndarray:
+        p = -y * u
+        inside = (p >= 0) & (p <= 1)
+        return np.where(inside, -entr(np.where(inside, p, 0.0)) - entr(np.where(inside, 1.0 - p, 0.0)), np.inf)

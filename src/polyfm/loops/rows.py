@@ -117,6 +117,15 @@ def total_loss(response, f):
 
 
 @loop
+def losses(response, f):
+    """w_i l(y_i, f_i), in double precision."""
+    out = np.empty(f.shape[0])
+    for i in range(f.shape[0]):
+        out[i] = response.value(i, np.float64(f[i]))
+    return out
+
+
+@loop
 def slope_and_curvature(response, f, K):
     """Slope of the total loss along f + theta K at theta = 0, and a bound on its second derivative."""
     slope = 0.0
