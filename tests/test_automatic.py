@@ -264,6 +264,11 @@ def test_a_search_starts_where_interactions_vanish_and_goes_on_while_the_end_is_
     options = {"alpha": search.alpha_, "tol": 1e-8, "max_iter": 2000, "random_state": 0}
     above = FactorizationMachineRegressor(beta=1.05 * search.betas_[0], **options).fit(X, y)
     assert np.abs(above.components_).max() < 1e-2
+    noisy = y + 3 * np.random.default_rng(0).standard_normal(len(y))
+    within = FactorizationMachineRegressorCV(n_betas=4, cv=3, n_components=4, random_state=0).fit(X, noisy)
+    steps = -np.diff(np.log10(within.betas_))  # 3.5 / 3, and half of that beside the best of them
+    assert_allclose(np.unique(steps.round(9)), [3.5 / 6, 3.5 / 3])
+    assert within.best_score_ == within.cv_scores_.mean(axis=1).max()
     noiseless = X[:, 0].toarray().ravel() * X[:, 12].toarray().ravel()
     with pytest.warns(match="The weakest penalty of the path"):
         far = FactorizationMachineRegressorCV(n_betas=4, cv=3, n_components=4, random_state=0).fit(X, noiseless)

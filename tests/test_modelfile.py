@@ -440,7 +440,7 @@ def test_own_loss_is_remembered_by_name_and_asked_for_before_fitting(tmp_path):
 
 
 def test_penalties_that_training_took_come_back(tmp_path):
-    model = untrained(FactorizationMachineRegressor())
+    model = untrained(FactorizationMachineRegressor(beta=np.arange(5.0)))
     model.alpha_, model.beta_ = 2.0, np.arange(5.0)
     assert_same(saved_and_loaded(model, tmp_path), model)
 
@@ -762,6 +762,8 @@ GROUP = ("object", "model", "groups", 0)
         (set_at("object", "parameters", "checkpoint", value="/etc/passwd"), "never stored"),
         (set_at("object", "parameters", "beta", value={"array": "none"}), "does not understand"),
         (set_at("object", "fitted", "predict", value=1), "attributes"),
+        (set_at("object", "fitted", "target_range_", value="a"), "target_range_"),
+        (set_at("object", "fitted", value={"n_features_in_": 5, "alpha_": 1.0}), "without the other"),
         (set_at("object", "fitted", "n_features_in_", value=10**12), "parameters that are not"),
         (set_at("object", "fitted", "n_features_in_", value=True), "impossible number of features"),
         (set_at("object", "fitted", "feature_names_in_", value="a"), "does not understand"),

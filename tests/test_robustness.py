@@ -25,6 +25,7 @@ from polyfm.estimators.validation import threads_of
 from polyfm.kernels import anova_kernel
 from polyfm.solvers import run
 from polyfm.solvers.block_descent import BlockDescent
+from polyfm.solvers.gauss_newton import GaussNewton
 from polyfm.training.path import revived
 
 REGRESSORS = [
@@ -426,6 +427,33 @@ def test_what_a_solver_goes_on_from_must_be_of_the_kind_that_it_gave(rng, name, 
     run(solver, problem, start, max_iter=1, tol=0, resume=sound)
     with pytest.raises(ValueError, match=f"the checkpoint's '{name}' holds what is no number, or one of another kind"):
         run(solver, problem, start, max_iter=1, tol=0, resume={**sound, name: array})
+
+
+@pytest.mark.parametrize(("place", "value"), [(0, 0.0), (1, 0.0), (1, np.inf)])
+def test_damping_that_no_run_has_is_not_gone_on_from(rng, place, value):
+    X, y = rng.standard_normal((12, 3)), rng.standard_normal(12)
+    recipe = FactorizationMachineRegressor(n_components=2, solver="newton", alpha=1.0, beta=1.0)._recipe(3)
+    problem = recipe.problem(Design(X), y, None)
+    start, solver = recipe.start(problem, 0), GaussNewton()
+    resume = run(solver, problem, start, max_iter=1, tol=0).resume
+    resume["numbers"][place] = value
+    with pytest.raises(ValueError, match="no run has that"):
+        run(solver, problem, start, max_iter=1, tol=0, resume=resume)
+
+
+def test_targets_whose_squared_losses_overflow_choose_penalties_too(rng):
+    X = rng.standard_normal((40, 3))
+    for power in (50, 80):
+        model = FactorizationMachineRegressor(n_components=2, random_state=0).fit(X, 10.0**power * X[:, 0] * X[:, 1])
+        assert model.score(X, 10.0**power * X[:, 0] * X[:, 1]) > 0.9
+
+
+def test_a_model_that_does_not_know_the_range_of_its_targets_says_so(rng):
+    X, y = rng.standard_normal((12, 3)), rng.standard_normal(12)
+    model = FactorizationMachineRegressor(n_components=2, alpha=1.0, beta=1.0, max_iter=1, tol=1.0).fit(X, y)
+    del model.target_range_
+    with pytest.raises(ValueError, match="clip=True, but this model does not know"):
+        model.set_params(clip=True).predict(X)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

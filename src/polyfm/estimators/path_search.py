@@ -51,7 +51,6 @@ class Task(NamedTuple):
     combination: int
     plain: Any
     betas: np.ndarray
-    first: int  # the place of the first of these betas on the whole path
     fold: int
     train: np.ndarray
     test: np.ndarray
@@ -131,34 +130,22 @@ class PathSearch:
         for betas in paths:
             check_penalties(None, float(betas[0]), X.dtype)
         tasks = [
-            Task(c, plain, betas, 0, f, *fold)
+            Task(c, plain, betas, f, *fold)
             for c, (plain, betas) in enumerate(zip(plains, paths, strict=True))
             for f, fold in enumerate(folds)
         ]
         search = _Search(X, y, targets, sample_weight, self._scorer(plains[0]), tasks, self.verbose)
-        interrupted = search.run(threads_of(self.n_jobs)) or interrupts.interrupted()
-        scores = search.scores(len(plains), len(folds), paths)
-        for _ in range(EXTENSIONS if self.betas is None and self.n_betas > 1 else 0):
-            weak = [c for c, s in enumerate(scores) if _best_of(s) == len(paths[c]) - 1]
-            if interrupted or not weak:
-                break
-            for c in weak:  # the best may lie beyond the end of the path
-                first, ratio = len(paths[c]), paths[c][-1] / paths[c][-2]
-                more = paths[c][-1] * ratio ** np.arange(1, 1 + math.ceil(self.n_betas / DECADES))
-                paths[c] = np.concatenate([paths[c], more])
-                search.add([Task(c, plains[c], more, first, f, *fold) for f, fold in enumerate(folds)])
-            interrupted = search.run(threads_of(self.n_jobs)) or interrupts.interrupted()
-            scores = search.scores(len(plains), len(folds), paths)
+        interrupted, scores = self._searched(search, plains, paths, folds)
         if interrupted and search.best is not None:
-            best, i, chosen = search.best.combination, search.best.beta, search.best.estimator
+            best, chosen = search.best.combination, search.best.estimator
+            i = int(np.flatnonzero(paths[best] == search.best.beta)[0])
         else:
-            means = [s.mean(axis=1) for s in scores]
-            if all(np.isnan(mean).all() for mean in means):
+            if all(np.isnan(s.mean(axis=1)).all() for s in scores):
                 raise ValueError(
                     "No beta has a score on every fold: a fold is too small for the score (R2 needs two rows). Use "
                     "fewer folds (cv), or another scoring."
                 )
-            best = int(np.argmax([np.nan_to_num(mean, nan=-np.inf).max() for mean in means]))
+            best = _best_path(scores)
             i = _best_of(scores[best])
             if i == len(paths[best]) - 1 > 0:
                 warnings.warn(
@@ -188,6 +175,32 @@ class PathSearch:
                 UserWarning,
                 stacklevel=3,
             )
+
+    def _searched(self, search: "_Search", plains, paths, folds) -> tuple[bool, list[np.ndarray]]:
+        """Run the paths, then betas beyond their ends and between those beside the best, which are added to `paths`.
+
+        Returns whether Ctrl-C came, and the scores of each combination.
+        """
+        n_threads = threads_of(self.n_jobs)
+        interrupted = search.run(n_threads) or interrupts.interrupted()
+        scores = search.scores(paths)
+        own = self.betas is not None
+        for added in range(0 if own or self.n_betas == 1 else EXTENSIONS + 1):
+            ends = [c for c, s in enumerate(scores) if _best_of(s) == len(paths[c]) - 1] if added < EXTENSIONS else []
+            more = {c: _beyond(paths[c], math.ceil(self.n_betas / DECADES)) for c in ends}
+            if not ends:
+                best = _best_path(scores)
+                more = {best: _beside(paths[best], _best_of(scores[best]))}
+            if interrupted:
+                break
+            search.add([Task(c, plains[c], more[c], f, *fold) for c in more for f, fold in enumerate(folds)])
+            for c in more:
+                paths[c] = np.sort(np.concatenate([paths[c], more[c]]))[::-1]
+            interrupted = search.run(n_threads) or interrupts.interrupted()
+            scores = search.scores(paths)
+            if not ends:
+                break
+        return interrupted, scores
 
     def _take(self, fitted) -> None:
         """Be what the chosen estimator is."""
@@ -225,6 +238,22 @@ class PathSearch:
         return (scales[-1] or 1.0) * np.logspace(0, -DECADES, self.n_betas)
 
 
+def _beyond(betas: np.ndarray, n: int) -> np.ndarray:
+    """Weaker penalties, as far from each other as those of the path: the best may lie beyond its end."""
+    return betas[-1] * (betas[-1] / betas[-2]) ** np.arange(1, 1 + n)
+
+
+def _beside(betas: np.ndarray, i: int) -> np.ndarray:
+    """The middles between a beta and its neighbours, from strong to weak: the best may lie between two of a path."""
+    near = betas[max(i - 1, 0) : i + 2]
+    return np.sqrt(near[:-1] * near[1:])
+
+
+def _best_path(scores: list[np.ndarray]) -> int:
+    """The combination whose best beta has the best score."""
+    return int(np.argmax([np.nan_to_num(s.mean(axis=1), nan=-np.inf).max() for s in scores]))
+
+
 def _best_of(scores: np.ndarray) -> int:
     """The place on a path with the best mean score over the folds, the stronger penalty of equal ones."""
     return int(np.argmax(np.nan_to_num(scores.mean(axis=1), nan=-np.inf)))
@@ -235,7 +264,7 @@ class Best(NamedTuple):
 
     score: float
     combination: int
-    beta: int
+    beta: float
     estimator: Any
 
 
@@ -245,7 +274,8 @@ class _Search:
     def __init__(self, X, y, targets, sample_weight, scorer, tasks: list[Task], verbose: int):
         self.X, self.y, self.targets, self.sample_weight = X, y, targets, sample_weight
         self.scorer, self.tasks, self.verbose = scorer, tasks, verbose
-        self.found: dict[tuple[int, int, int], float] = {}  # scores by combination, beta and fold
+        self.n_folds = 1 + max(task.fold for task in tasks)
+        self.found: dict[tuple[int, float, int], float] = {}  # scores by combination, beta and fold
         self.best: Best | None = None
         self.n_fits, self.n_done = sum(len(task.betas) for task in tasks), 0.0
         self.watch = current_watch()
@@ -317,9 +347,9 @@ class _Search:
             with np.errstate(over="ignore", invalid="ignore"):  # predictions beyond all bounds have a score as low
                 score = float(self.scorer(model, self.X[task.test], self.y[task.test]))
             with self.lock:
-                self.found[task.combination, task.first + i, task.fold] = score
+                self.found[task.combination, float(beta), task.fold] = score
                 if self.best is None or score > self.best.score:
-                    self.best = Best(score, task.combination, task.first + i, model)
+                    self.best = Best(score, task.combination, float(beta), model)
         if self.verbose > 1:
             print(f"degree {plain.degree}, rank {plain.n_components}, fold {task.fold + 1}: path of betas done")
 
@@ -329,9 +359,9 @@ class _Search:
                 note += f", best score so far {self.best.score:.4g}"
             self.watch(Progress("searching", self.n_done, self.n_fits, note))
 
-    def scores(self, n_combinations: int, n_folds: int, paths: list[np.ndarray]) -> list[np.ndarray]:
+    def scores(self, paths: list[np.ndarray]) -> list[np.ndarray]:
         """For each combination an array (betas, folds); not a number where a search did not get to."""
         return [
-            np.array([[self.found.get((c, i, f), np.nan) for f in range(n_folds)] for i in range(len(paths[c]))])
-            for c in range(n_combinations)
+            np.array([[self.found.get((c, float(beta), f), np.nan) for f in range(self.n_folds)] for beta in path])
+            for c, path in enumerate(paths)
         ]

@@ -111,7 +111,11 @@ class Regressor(RegressorMixin, StreamingModel):
         y : ndarray of shape (n_samples,)
         """
         f = self._raw_predict(X)[0]
-        return np.clip(f, *self.target_range_.astype(f.dtype), out=f) if self.clip else f
+        if not self.clip:
+            return f
+        if not hasattr(self, "target_range_"):
+            raise ValueError("clip=True, but this model does not know the range of its targets. Fit it again.")
+        return np.clip(f, *self.target_range_.astype(f.dtype), out=f)
 
     def _set_attributes(self, components, lambdas, coefs, intercepts):
         self.components_, self.lambdas_, self.coef_ = components[0], lambdas[0], coefs[0]

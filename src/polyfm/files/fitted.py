@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from polyfm.core.fitted import Fitted
 from polyfm.core.model import MOST_DEGREE, Group, Model
 from polyfm.core.parameters import Parameters
+from polyfm.estimators.validation import is_auto
 from polyfm.files.values import Reader, UnstorableError, Writer
 from polyfm.loops.forms import FORMS, form_of
 from polyfm.solvers import SGD, Resume, sgd
@@ -99,6 +100,28 @@ def restore_model(estimator: Any, record: dict, reader: Reader) -> None:
         for t in range(n_targets)
     ]
     estimator._set_fitted(Fitted(model, parameters))
+    _check_training(estimator, len(groups))
+
+
+def _check_training(estimator: Any, n_groups: int) -> None:
+    """What training left beside the parameters and predictions or further training would read."""
+    chosen = vars(estimator)
+    if is_auto(estimator.alpha) and "alpha_" in chosen:
+        _check_numbers("alpha_", chosen["alpha_"], [()], lowest=0.0)
+    if is_auto(estimator.beta) and "beta_" in chosen:
+        _check_numbers("beta_", chosen["beta_"], [(), (n_groups,)], lowest=0.0)
+    if ("alpha_" in chosen) != ("beta_" in chosen):
+        raise ValueError("one of alpha_ and beta_ without the other")
+    if "target_range_" in chosen:
+        _check_numbers("target_range_", chosen["target_range_"], [(2,)])
+    elif getattr(estimator, "clip", False):
+        raise ValueError("clip=True without the range of the targets")
+
+
+def _check_numbers(name: str, value: Any, shapes: list[tuple[int, ...]], lowest: float = -np.inf) -> None:
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiu" or array.shape not in shapes or not np.all(np.isfinite(array) & (array >= lowest)):
+        raise ValueError(f"{name} that is not made of finite numbers")
 
 
 # -- the state of training on a stream --------------------------------------------------------------------------------

@@ -268,7 +268,8 @@ def _choose(losses: list[np.ndarray], n_folds: int) -> float:
     repeated = max(1.0, n_folds / N_PARTS)  # times that the same rows were held out
     for i in range(best):
         difference = losses[i] - losses[best]
-        doubt = float(np.std(difference)) * math.sqrt(len(difference) * repeated)
+        size = float(np.max(np.abs(difference))) or 1.0  # whose square may overflow
+        doubt = size * float(np.std(difference / size)) * math.sqrt(len(difference) * repeated)
         if difference.sum() <= IN_DOUBT * doubt:
             return float(i)
     if best in (0, len(losses) - 1):

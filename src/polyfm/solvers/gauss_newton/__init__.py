@@ -56,6 +56,12 @@ class GaussNewton(Solver):
     def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
         return {"numbers": (3,), "reduced": (1,)}
 
+    def check_resume(self, problem: Problem, parameters: Parameters, resume: Resume) -> None:
+        super().check_resume(problem, parameters, resume)
+        damping, growth = resume["numbers"][:2]
+        if not (LEAST_DAMPING <= damping < np.inf and 2.0 <= growth < np.inf):  # or no step would ever be short enough
+            raise ValueError(f"the checkpoint's damping is {damping:.3g} and its growth {growth:.3g}: no run has that.")
+
     def running(self):
         # The matrices are small; and BLAS on several threads would add up in another order, and give other bits.
         return threadpool_limits(1, user_api="blas")
