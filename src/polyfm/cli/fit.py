@@ -90,8 +90,7 @@ def fit(
             raise click.UsageError(f"{option} is for the columns of a table; this file has none.")
     if data is None:
         say("No DATA given: training on the embedded diabetes set (442 patients, 10 features).")
-        parameters = {"alpha": 50.0, "beta": 1000.0, "n_components": 5, "random_state": 0, **parameters}
-        parameters = {name: value for name, value in parameters.items() if not (cv and name == "beta")}
+        parameters = {"random_state": 0, **parameters}
     _check_parameters(kind, task, cv, parameters)
     began = time.perf_counter()
     if source.kind == "svmlight" and parameters.get("solver") == "sgd" and not cv and not no_stream:

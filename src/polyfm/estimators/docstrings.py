@@ -168,7 +168,7 @@ _SEARCH = """{name} with the penalty beta chosen by cross-validation.
     betas : array-like, default=None
         The betas to try. None means `n_betas` values, evenly spaced on a log scale, from the beta that leaves no
         interactions down over 3.5 decades, and farther where the weakest of them is the best.
-    n_betas : int, default=10
+    n_betas : int, default=8
     degrees, ranks : array-like, default=None
         Degrees and numbers of bases to try as well, in place of `degree` and `n_components`.
     cv : int, splitter or iterable, default=None
