@@ -1,5 +1,6 @@
 """Coordinate descent (section 7 and appendix D of the paper): no learning rate, the objective never increases."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,9 @@ from polyfm.loops import columns
 from polyfm.loops.forms import Linear
 from polyfm.loops.prior import Prior
 from polyfm.loops.rule import Descend
-from polyfm.solvers.base import Resume, Solver
+from polyfm.solvers.base import Resume
 from polyfm.solvers.directions import descend_intercept, descend_lambdas
+from polyfm.solvers.parabolas import Descending, Descent, floor_of
 from polyfm.solvers.schedule import N_SHARES, Plan, Schedule
 
 DESCEND = Descend()
@@ -21,22 +23,21 @@ STREAM_BLOCKS = 4  # of samples, each with sums of its own
 
 
 @dataclass
-class State:
-    parameters: Parameters
+class State(Descending):
+    """`f` is the first column of S."""
+
     S: np.ndarray  # (samples, 1 + cache): the prediction, less the response's shift, and the form's cache
     plan: Plan | None  # where descent goes down the columns of a sparse X
 
 
 @dataclass(frozen=True)
-class CoordinateDescent(Solver):
+class CoordinateDescent(Descent):
     fit_lambdas: bool = False
     n_threads: int = 1
     rule: Any = DESCEND  # what a step does with the parabola that it finds
 
     summary = "coordinate descent: everything but direct polynomial networks"
     epoch = "one pass over all parameters, one after the other"
-    needs_multilinear = True
-    keeps_predictions = True
 
     def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
         design = problem.design
@@ -47,42 +48,29 @@ class CoordinateDescent(Solver):
         n, width = design.shape[0], 1 + max((group.form.n_cached for group in problem.model.groups), default=0)
         S = np.zeros((n, width) if design.is_sparse else (width, n), dtype=design.dtype)
         S = S if design.is_sparse else S.T
+        f = S[:, 0]
         if resume:
-            S[:, 0] = resume["f"]
+            f[:] = resume["f"]
         else:
-            problem.shifted_predictions(parameters, S[:, 0])
-        return State(parameters, S, plan)
+            problem.shifted_predictions(parameters, f)
+        return State(parameters, f, floor_of(resume), None, S, plan)
 
-    def resume(self, state: State) -> Resume:
-        return {"f": state.S[:, 0].copy()}
-
-    def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
-        return {"f": (problem.design.shape[0],)}
-
-    def objective(self, problem: Problem, state: State) -> float:
-        return problem.total_loss(state.S[:, 0]) + problem.penalty.value(state.parameters)
-
-    def update(self, problem: Problem, state: State) -> float:
-        self.descend(problem, state)
-        return self.objective(problem, state)
-
-    def descend(self, problem: Problem, state: State) -> None:
-        parameters, f, penalty = state.parameters, state.S[:, 0], problem.penalty
+    def sweep(self, problem: Problem, state: State) -> Iterator[None]:
+        parameters, f, penalty = state.parameters, state.f, problem.penalty
         descend_intercept(problem, parameters, f)
         with Team(self._n_threads(problem)) as team:
             if problem.model.fit_linear:
                 one = np.ones(1, dtype=f.dtype)
                 coef = parameters.coef[None, None, :]
                 self._sweep(problem, Linear(), penalty.linear_prior(f.dtype), state, coef, one, team, 0)
+                yield
             for g, (group, P, lams) in enumerate(problem.model.each(parameters)):
+                if g:
+                    yield
                 if self.fit_lambdas:
                     descend_lambdas(problem, g, P, lams, f)
                 scaled = lams * np.asarray(group.form.scale, dtype=f.dtype)
                 self._sweep(problem, group.form, penalty.prior(g, lams, f.dtype), state, P, scaled, team, g + 1)
-
-    def refresh(self, problem: Problem, state: State) -> float:
-        problem.shifted_predictions(state.parameters, state.S[:, 0])
-        return self.objective(problem, state)
 
     def _n_threads(self, problem: Problem) -> int:
         """As many as there is work for at the same time: more would only wait."""

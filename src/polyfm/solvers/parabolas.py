@@ -1,0 +1,119 @@
+"""Descent on losses that are no parabola, by working responses.
+
+A sweep minimises over one parameter after the other, exactly where the loss is quadratic. Any other loss is replaced
+for an epoch by a parabola for each sample, with the loss's slope and second derivative at the prediction of the moment
+(as in newGLMNET). Sweeps are then those of a weighted squared loss. Where parabolas were too flat, and the objective
+rose, the epoch is taken back and done again with steeper ones; the steepest lie above the loss, so that the objective
+never increases. Block descent does without: it takes the slopes anew for each feature, and its steps reach beyond what
+the loss's bound on the second derivative allows them (docs/decisions/0010).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from polyfm.core.parameters import Parameters
+from polyfm.core.problem import Problem
+from polyfm.loops import working
+from polyfm.loops.losses import Squared
+from polyfm.loops.response import Response
+from polyfm.solvers.base import Resume, Solver
+
+FLOOR = 1e-3  # of the loss's bound on its curvature: the second derivative that a parabola has at least
+STEEPER = 10.0  # times, after an epoch that raised the objective
+
+
+@dataclass
+class Descending:
+    """The state of a descent: what follows the parameters, and how steep parabolas have to be."""
+
+    parameters: Parameters
+    f: np.ndarray  # (samples,): predictions, less the response's shift
+    floor: float  # of the parabolas' second derivatives, as a part of the loss's bound
+    value: float | None  # the objective, where it is known
+
+
+def floor_of(resume: Resume | None) -> float:
+    """How steep parabolas have to be, of a run that goes on; one stopped by an earlier version does not know."""
+    return float(np.clip(resume["floor"][0], FLOOR, 1.0)) if resume and "floor" in resume else FLOOR
+
+
+class Descent(Solver):
+    """A solver whose `sweep` knows quadratic losses, for any loss."""
+
+    needs_multilinear = True
+    keeps_predictions = True
+
+    def sweep(self, problem: Problem, state: Any) -> Iterator[None]:
+        """One pass over all parameters, exact for a quadratic loss; it stops on its way where parabolas can be renewed.
+
+        `state.f` holds what the response of the problem asks for.
+        """
+        raise NotImplementedError
+
+    def resume(self, state: Any) -> Resume:
+        return {"f": state.f.copy(), "floor": np.array([state.floor])}
+
+    def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
+        return {"f": (problem.design.shape[0],), "floor": (1,)}
+
+    def objective(self, problem: Problem, state: Any) -> float:
+        if state.value is None:
+            state.value = problem.total_loss(state.f) + problem.penalty.value(state.parameters)
+        return state.value
+
+    def update(self, problem: Problem, state: Any) -> float | None:
+        self.descend(problem, state)
+        return self.objective(problem, state)
+
+    def refresh(self, problem: Problem, state: Any) -> float:
+        state.f[:] = problem.shifted_predictions(state.parameters)
+        state.value = None
+        return self.objective(problem, state)
+
+    def descend(self, problem: Problem, state: Any) -> None:
+        if getattr(problem.loss, "quadratic", False):
+            state.value = None
+            for _ in self.sweep(problem, state):
+                pass
+        else:
+            self._descend_by_parabolas(problem, state)
+
+    def _descend_by_parabolas(self, problem: Problem, state: Any) -> None:
+        f, before = state.f, self.objective(problem, state)
+        start, predictions = state.parameters.copy(), f.copy()
+        h, rest = np.empty(f.shape, problem.design.dtype), np.empty_like(predictions)
+        weight = h.view()
+        weight.flags.writeable = False
+        parabolas = replace(problem, response=Response(Squared(), None, weight, None))
+        taken = False
+        try:
+            while not taken:
+                working.to_residuals(problem.response, state.floor, f, h, rest)
+                for _ in self.sweep(parabolas, state):
+                    f += rest
+                    working.to_residuals(problem.response, state.floor, f, h, rest)
+                f += rest
+                state.value = None
+                taken = self.objective(problem, state) <= before
+                if taken:
+                    state.floor = max(state.floor / STEEPER, FLOOR)
+                elif state.floor == 1.0:  # only rounding is left
+                    break
+                else:
+                    state.floor = min(state.floor * STEEPER, 1.0)
+                    _restore(state.parameters, start)
+                    f[:] = predictions
+        finally:
+            if not taken:  # or Ctrl-C came: half an epoch may have raised the objective
+                _restore(state.parameters, start)
+                f[:] = predictions
+                state.value = before
+
+
+def _restore(parameters: Parameters, to: Parameters) -> None:
+    pairs = zip((*parameters.factors, *parameters.lambdas), (*to.factors, *to.lambdas), strict=True)
+    for array, value in (*pairs, (parameters.coef, to.coef), (parameters.intercept, to.intercept)):
+        array[:] = value
