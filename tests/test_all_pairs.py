@@ -6,7 +6,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from polyfm.recommend import all_pairs
-from polyfm.recommend.all_pairs import AllPairs, Rows, descend, fold_in, penalty
+from polyfm.recommend.all_pairs import AllPairs, AllPairsRecipe, Rows, as_parameters, fold_in, penalty
+from polyfm.training.session import Session
 
 
 def side(rng, n, n_ids, n_shared):
@@ -25,6 +26,12 @@ def problem(rng, request):
     return AllPairs(contexts, items, seen, omega=0.3, reg=0.05, nu=0.7), seen
 
 
+def descend(problem, k, max_iter, tol, seed, n_threads=1):
+    session = Session(AllPairsRecipe(k, n_threads), max_iter, tol)
+    result = session.run(problem, [np.empty(0)], None, np.array([seed]))[0].result
+    return result.parameters.factors, result.history
+
+
 def by_brute_force(problem, seen, T):
     """The sum over all pairs, one after the other."""
     total, A = 0.0, seen.toarray()
@@ -41,15 +48,15 @@ def by_brute_force(problem, seen, T):
 def test_the_objective_is_the_sum_over_all_pairs(rng, problem):
     problem, seen = problem
     T = tuple(rng.standard_normal((rows.X.shape[1], 3)) for rows in problem.sides)
-    assert_allclose(problem.objective(T), by_brute_force(problem, seen, T), rtol=1e-10)
+    assert_allclose(problem.objective(as_parameters(T)), by_brute_force(problem, seen, T), rtol=1e-10)
 
 
 def test_descent_never_raises_the_objective_and_ends_where_the_gradient_is_zero(problem):
     problem, seen = problem
     T, history = descend(problem, 3, 300, 0.0, seed=0)
-    assert history[0] < problem.objective(tuple(0 * t for t in T))
+    assert history[0] < problem.objective(as_parameters(tuple(0 * t for t in T)))
     assert np.all(np.diff(history) <= 1e-12 * history[0])
-    assert_allclose(history[-1], problem.objective(T), rtol=1e-12)
+    assert_allclose(history[-1], problem.objective(as_parameters(T)), rtol=1e-12)
     for t in T:
         for at in [(0, 0), (len(t) - 1, 2)]:
             value, h = t[at], 1e-5
@@ -78,7 +85,7 @@ def test_folding_in_is_what_descent_gives_with_the_rest_fixed(rng, monkeypatch):
     base = contexts.shared[5] @ T[0][12:]
     row = seen[5]
     pen = penalty(sp.csr_matrix([[1.0]]), np.array([row.nnz]), 9, 0.3, 0.05, 0.7)[0]
-    found = fold_in(Z[row.indices], row.data, 0.3 * Z.T @ Z, base.ravel(), pen)
+    found = fold_in(row, Z, 0.3 * Z.T @ Z, np.asarray(base), pen)
     with all_pairs.Team(1) as team:
         only_ids = Rows(contexts.X, 12)
         loops = all_pairs.loops

@@ -83,7 +83,8 @@ def test_a_new_user_is_folded_in_and_gets_what_an_equal_one_gets(tables):
     rec = Recommender(item="movie", feedback="implicit", n_components=3, max_iter=200, random_state=0).fit(plays)
     twin = plays[plays.user == "u1"].assign(user="new")
     rec.add_users(twin)
-    assert_allclose(rec._user_vectors(rec.users_.find(["new"])), rec._user_vectors(rec.users_.find(["u1"])), rtol=1e-3)
+    vectors = rec._engine.vectors(0, rec.users_.X[rec.users_.find(["new", "u1"])])
+    assert_allclose(vectors[0], vectors[1], rtol=1e-3)
     assert rec.recommend("new", n=3).movie.tolist() == rec.recommend("u1", n=3).movie.tolist()
     rec.add_items(plays[plays.movie == 2].assign(movie=99))
     assert 99 in rec.similar_items(2, n=1).movie.tolist()
@@ -129,8 +130,10 @@ def test_errors_name_the_value_and_the_remedy(tables, explicit, implicit):
         Recommender().fit(ratings, "rating")
     with pytest.raises(ValueError, match="users has several rows for user='u0'"):
         Recommender(item="movie").fit(ratings, "rating", users=pd.concat([users, users]))
-    with pytest.raises(ValueError, match="Only implicit feedback"):
+    with pytest.raises(ValueError, match="user='u\\d*' is known already"):
         explicit.add_users(ratings)
+    with pytest.raises(ValueError, match="partial_fit needs an estimator that learns from a stream"):
+        explicit.partial_fit(ratings)
     with pytest.raises(ValueError, match="pass those of the new ones"):
         implicit.add_users(ratings.assign(user="new"))
     everything = pd.DataFrame({"user": ["u1"] * 8, "movie": range(8)})

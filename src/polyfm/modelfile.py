@@ -20,11 +20,12 @@ def save_model(estimator, path: Path, *, table: dict[str, Any] | None = None) ->
     The file is a zip archive of a JSON header, .npy arrays and their SHA-256 sums (no pickle, no code). It is written
     whole or not at all, and the same model gives the same bytes.
 
-    Beside polyfm's estimators and `TableEncoder`, it holds scikit-learn's `Pipeline`, `ColumnTransformer` and
-    `FeatureUnion` of these transformers: `OneHotEncoder`, `OrdinalEncoder`, `SimpleImputer`, `MissingIndicator`,
-    `KBinsDiscretizer`, `Binarizer`, `Normalizer`, the scalers `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler` and
-    `RobustScaler`, `CountVectorizer`, `TfidfVectorizer`, `TfidfTransformer`, `HashingVectorizer`, `FeatureHasher` and
-    `DictVectorizer`. What needs code of your own, such as `FunctionTransformer` or a tokenizer, is refused.
+    Beside polyfm's estimators, `TableEncoder` and `Recommender`, it holds scikit-learn's `Pipeline`,
+    `ColumnTransformer` and `FeatureUnion` of these transformers: `OneHotEncoder`, `OrdinalEncoder`, `SimpleImputer`,
+    `MissingIndicator`, `KBinsDiscretizer`, `Binarizer`, `Normalizer`, the scalers `StandardScaler`, `MinMaxScaler`,
+    `MaxAbsScaler` and `RobustScaler`, `CountVectorizer`, `TfidfVectorizer`, `TfidfTransformer`, `HashingVectorizer`,
+    `FeatureHasher` and `DictVectorizer`. What needs code of your own, such as `FunctionTransformer` or a tokenizer, is
+    refused.
 
     What is not stored loads as a default and is noted (see `model_info`): a `RandomState` instance becomes
     ``random_state=None``; of a loss of your own, the name and the numbers are stored, but not the code. Such a model
@@ -126,7 +127,8 @@ def model_info(path: Path) -> dict[str, Any]:
         regressors), ``objective`` (None where it was not kept), ``n_iter``, ``n_parameters``, ``dtype``, ``shapes`` of
         the arrays, ``steps`` (the classes of a pipeline), ``table`` (as it was given to `save_model`), ``notes``,
         ``format_version``, ``polyfm_version`` and ``bytes``. Of a pipeline, all but the first few describe its last
-        step.
+        step. Of a `Recommender`, there are ``n_users``, ``n_items``, ``n_interactions``, ``user_features``,
+        ``item_features`` and ``estimator`` in place of what describes a single model.
 
     Raises
     ------
@@ -196,6 +198,8 @@ def _described(path: Path, header: dict[str, Any]) -> dict[str, Any]:
             "n_parameters": sum(math.prod(shapes[name]) for name in names),
             "dtype": "float32" if header["arrays"][names[-2]]["dtype"].endswith("f4") else "float64",
         }
+    if isinstance(record, dict) and record["class"] == "Recommender":
+        info |= _of_recommender(record, shapes)
     if header.get("table") is not None and not _is_table(header["table"]):
         raise ValueError("a table of another kind")
     return info | {
@@ -205,6 +209,21 @@ def _described(path: Path, header: dict[str, Any]) -> dict[str, Any]:
         "format_version": header["format_version"],
         "polyfm_version": str(header["polyfm_version"]),
         "bytes": os.path.getsize(path),
+    }
+
+
+def _of_recommender(record: dict[str, Any], shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
+    def columns(side: dict[str, Any]) -> list[str]:
+        return [str(name) for name, _ in side["table"]]
+
+    return {
+        "parameters": {name: _plain(value) for name, value in record["parameters"].items()},
+        "n_users": record["users"]["texts"]["count"],
+        "n_items": record["items"]["texts"]["count"],
+        "n_interactions": shapes[record["seen"]["indices"]["array"]][0],
+        "user_features": columns(record["users"]),
+        "item_features": columns(record["items"]),
+        "estimator": record["estimator"]["class"] if "estimator" in record else None,
     }
 
 

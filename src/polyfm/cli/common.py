@@ -87,8 +87,17 @@ DATA_OPTIONS = [
 ]  # fmt: skip
 
 
+TABLE_OPTIONS = DATA_OPTIONS[1:-1]  # of commands that read tables alone
+
+
 def data_options(command: Callable) -> Callable:
     for option in reversed(DATA_OPTIONS):
+        command = option(command)
+    return command
+
+
+def table_options(command: Callable) -> Callable:
+    for option in reversed(TABLE_OPTIONS):
         command = option(command)
     return command
 

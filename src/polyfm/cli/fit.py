@@ -1,14 +1,12 @@
 """``polyfm fit``: train a model on a file."""
 
 import time
-import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 import numpy as np
-from rich.progress import TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from sklearn.pipeline import make_pipeline
 
 from polyfm.cli.columns import Columns, examine
@@ -20,15 +18,14 @@ from polyfm.cli.paths import check_outputs, output_option
 from polyfm.cli.scores import scores
 from polyfm.cli.sources import Source, is_classification
 from polyfm.cli.stream import check_stream, fit_stream
-from polyfm.cli.terminal import inform, note, one_line, progress_bar, say, show
+from polyfm.cli.terminal import inform, say, show
+from polyfm.cli.watched import watched
 from polyfm.estimators.validation import LARGEST, check_range
 from polyfm.modelfile import save_model
 from polyfm.tabular import TableEncoder
-from polyfm.training import hooks
 
 HELD_OUT = 0.2
 MOST_SHOWN = 60  # columns
-WAS_INTERRUPTED = ("Training was interrupted", "The search was interrupted")
 
 
 @click.command(cls=Sectioned)
@@ -164,7 +161,7 @@ def _fit_whole(source, kind, task, encoding, test_fraction, cv, parameters, as_j
             _show_columns(columns, source.target, encoding.drop)
     elif len(test):
         X_train, X_test = X[train], X[test]
-    interrupted = _fit_watched(estimator, X_train, y[train])
+    interrupted = watched(lambda: estimator.fit(X_train, y[train]))
     summary: dict[str, Any] = {
         "data": "the embedded diabetes set" if source.path is None else str(source.path),
         "rows": len(rows),
@@ -241,27 +238,3 @@ def _split(rows, y, test_fraction: float, seed: int, classify: bool) -> tuple[np
 def _rarest(y):
     labels, counts = np.unique(y, return_counts=True)
     return labels[counts.argmin()] if counts.min() == 1 else None
-
-
-def _fit_watched(model, X, y) -> bool:
-    """Fit with a progress bar; whether it was interrupted."""
-    columns = (
-        TextColumn("{task.fields[unit]} {task.completed:.0f}/{task.total:.0f}", markup=False),
-        TextColumn("{task.fields[note]}", markup=False), TimeElapsedColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    with progress_bar(*columns, transient=True) as progress:
-        task = progress.add_task("training", total=1, note="", unit="epoch")
-
-        def watch(seen: hooks.Progress) -> None:
-            unit = {"training": "epoch", "searching": "fit"}[seen.stage]
-            progress.update(
-                task, description=seen.stage, completed=seen.done, total=seen.total, note=one_line(seen.note), unit=unit
-            )
-
-        with warnings.catch_warnings(record=True) as caught, hooks.watching(watch):
-            warnings.simplefilter("always", UserWarning)
-            model.fit(X, y)
-    said = [str(w.message) for w in caught if issubclass(w.category, (UserWarning, RuntimeWarning))]
-    for message in dict.fromkeys(said):
-        note(message)
-    return any(message.startswith(WAS_INTERRUPTED) for message in said)

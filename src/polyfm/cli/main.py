@@ -10,6 +10,7 @@ from polyfm.cli.ending import let_go_of_output, quiet_ends, whole_process
 from polyfm.cli.explain import explain, info
 from polyfm.cli.fit import fit
 from polyfm.cli.predict import evaluate, predict
+from polyfm.cli.recommend import recommend
 from polyfm.cli.reproduce import reproduce
 from polyfm.cli.terminal import one_line
 
@@ -57,7 +58,7 @@ def cli() -> None:
     """Factorization machines and polynomial networks: from a file to a model and back."""
 
 
-for command in (fit, predict, evaluate, explain, info, reproduce):
+for command in (fit, predict, evaluate, explain, info, recommend, reproduce):
     cli.add_command(command)
 
 

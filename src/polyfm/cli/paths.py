@@ -96,10 +96,18 @@ def _is_predictions(head: bytes) -> bool:
     return first < len(names) and all(name.startswith("p(") for name in names[first + 1 :][: None if whole else -1])
 
 
+def _is_recommendations(head: bytes) -> bool:
+    names = next(csv.reader(io.StringIO(head.decode("utf-8", "ignore"), newline="")), [])
+    return names[-2:] == ["score", "rank"]
+
+
 OURS: dict[str, Callable[[Path], tuple[str, Callable[[bytes], bool]]]] = {
     "model": lambda path: ("a polyfm model file", _container("polyfm-model")),
     "checkpoint": lambda path: ("a checkpoint of polyfm", _container("polyfm-checkpoint")),
-    "out": lambda path: ("a file of predictions", _is_predictions),
+    "out": lambda path: (
+        "a file of predictions or recommendations",
+        lambda head: _is_predictions(head) or _is_recommendations(head),
+    ),
     "plot": lambda path: (
         f"a {picture_format(path)} picture",
         lambda head: head.startswith(PICTURES[picture_format(path)]),

@@ -18,6 +18,8 @@ class Saved:
     def __init__(self, path: Path):
         self.path = path
         self.model = load_model(path)
+        if type(self.model).__name__ == "Recommender":
+            raise click.UsageError(f"{path}: holds a Recommender. 'polyfm recommend --help' says what to do with it.")
         self.encoder, self.estimator = None, self.model
         if hasattr(self.model, "steps"):
             self.estimator = self.model[-1]

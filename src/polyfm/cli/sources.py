@@ -143,6 +143,16 @@ class Source:
 
         return read_svmlight(self.path, zero_based=self.counts_from_zero)  # type: ignore[arg-type]
 
+    def table(self, text: tuple[str, ...] = ()) -> Any:
+        """All columns of a table, those in `text` as they are written."""
+        from polyfm.datafiles import read_table
+
+        assert self.path is not None
+        if not self.is_table:
+            raise click.UsageError(f"{self._described}, is no table: give CSV, TSV or Parquet, or say --format csv.")
+        text = () if self.kind == "parquet" else tuple(n for n in (*self.text, *text) if n in self.names)
+        return read_table(self.path, text=text, **self._dialect._asdict())
+
     def chunks(self, n_features: int | None = None, *, with_target: bool) -> Iterator[tuple[Any, Any]]:
         """The same some rows at a time, in bounded memory. Of a table whose target is not asked for, all columns."""
         if self.path is None:

@@ -173,7 +173,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         path = Path(self.checkpoint) if self.checkpoint else None
         saved = read_checkpoint(path, key) if path else None
         if saved is not None:
-            check_saved(saved, recipe.model, X, len(targets))
+            check_saved(saved, recipe.model.empty(X.shape[1]), X.dtype, len(targets))
         seeds = self._seeds(len(targets)) if saved is None else saved.seeds
         train, held_out = self._split(X, y, int(seeds[0])) if validation is None else (slice(None), None)
         if held_out is not None and sample_weight is not None:

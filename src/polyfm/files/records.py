@@ -13,6 +13,8 @@ from polyfm.files.fitted import chosen, model_to_record, restore_model, restored
 from polyfm.files.transformers import FEATURES, check_features
 from polyfm.files.values import Reader, UnstorableError, Writer
 from polyfm.losses import LOSSES
+from polyfm.recommend import Recommender
+from polyfm.recommend import record as recommendation
 from polyfm.tabular import TableEncoder
 
 ESTIMATORS = {
@@ -38,6 +40,7 @@ OPTIONAL = {"feature_names_in_", *TRAINING, *SINCE_0_2}
 OURS: dict[str, Any] = {**ESTIMATORS, "TableEncoder": TableEncoder}
 OUTPUTS = ("default", "pandas", "polars")  # of set_output
 NOT_STORED = {"checkpoint"}  # a path: it means nothing elsewhere, and `fit` writes to it and deletes it
+ELSEWHERE = {"estimator"}  # of a Recommender: its record holds the fitted one
 
 
 class MissingLoss:
@@ -90,6 +93,9 @@ def _to_record(obj: Any, writer: Writer, prefix: str) -> dict:
     if transformers.CLASSES.get(name) is type(obj):
         check_is_fitted(obj)
         return transformers.to_record(obj, writer, prefix)
+    if type(obj) is Recommender:
+        found = recommendation.to_record(obj, writer, prefix, to_record)
+        return {"class": name, "parameters": _parameters_to_record(obj, writer, prefix), **found}
     if chosen(obj) is not obj:
         writer.notes.append(f"This is the model that {name} has chosen; its search was not stored.")
         obj = chosen(obj)
@@ -119,7 +125,7 @@ def _not_known(obj: Any) -> str:
     if isinstance(obj, FunctionTransformer):
         return f"{name} is code of your own: {transformers.WITHOUT_CODE}"
     hint = "Save its best_estimator_. " if hasattr(obj, "best_estimator_") else ""
-    known = ", ".join(sorted({*OURS, *transformers.CLASSES, *COMPOSITIONS}))
+    known = ", ".join(sorted({*OURS, Recommender.__name__, *transformers.CLASSES, *COMPOSITIONS}))
     return f"{hint}A model file holds {known}, but not {name}"
 
 
@@ -146,12 +152,14 @@ def from_record(record: dict, reader: Reader) -> Any:
 
 def _from_record(record: dict, reader: Reader) -> Any:
     name = record["class"]
-    cls = {**OURS, **transformers.CLASSES, **COMPOSITIONS}[name]
+    cls = {**OURS, Recommender.__name__: Recommender, **transformers.CLASSES, **COMPOSITIONS}[name]
     parameters = _parameters_from_record(cls, record["parameters"], reader) if "parameters" in record else {}
     if name in COMPOSITIONS:
         return compositions.from_record(record, parameters, reader, from_record)
     if name in transformers.CLASSES:
         return transformers.from_record(record, parameters, reader)
+    if cls is Recommender:
+        return recommendation.from_record(record, parameters, reader, from_record)
     obj = cls(**parameters)
     obj._validate_params()
     fitted = {key: reader.value(value) for key, value in record["fitted"].items()}
@@ -181,6 +189,8 @@ def _parameters_to_record(obj: Any, writer: Writer, prefix: str) -> dict:
         if name == "loss" and not isinstance(value, str):
             record[name] = _loss_to_record(value, writer)
             continue
+        if name in ELSEWHERE:
+            continue
         try:
             if name in NOT_STORED and value is not None:
                 raise UnstorableError("a path of this machine")
@@ -192,8 +202,8 @@ def _parameters_to_record(obj: Any, writer: Writer, prefix: str) -> dict:
 
 def _parameters_from_record(cls: type, record: dict, reader: Reader) -> dict:
     known = cls._get_param_names()  # type: ignore[attr-defined]
-    if any(record.get(name) is not None for name in NOT_STORED):
-        raise ValueError(f"one of the parameters {sorted(NOT_STORED)}, which are never stored")
+    if any(record.get(name) is not None for name in NOT_STORED | ELSEWHERE):
+        raise ValueError(f"one of the parameters {sorted(NOT_STORED | ELSEWHERE)}, which are never stored")
     if unknown := set(record) - set(known):
         raise ValueError(f"parameters that {cls.__name__} does not have: {sorted(unknown)}")
     loss = record.get("loss")

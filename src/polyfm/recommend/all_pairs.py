@@ -13,13 +13,15 @@ feature occurs: Rendle et al. 2021.)
 import itertools
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from polyfm.core.parameters import Parameters
 from polyfm.core.threads import Team
 from polyfm.loops import all_pairs as loops
-from polyfm.solvers.monitor import Monitor
+from polyfm.solvers import Resume, Solver
 
 STEPS = 3  # of conjugate gradients for an id
 SHARED_STEPS = 6  # for shared features
@@ -62,7 +64,8 @@ class AllPairs:
             for rows, count, other in zip(self.sides, counts, self.sides[::-1], strict=True)
         )
 
-    def objective(self, T: tuple[np.ndarray, np.ndarray]) -> float:
+    def objective(self, parameters: Parameters) -> float:
+        T = parameters.factors
         Q, Z = (rows.X @ t for rows, t in zip(self.sides, T, strict=True))
         total = loops.squares(self.seen[0], Q, Z) + self.omega * np.sum((Q.T @ Q) * (Z.T @ Z))
         return float(total + sum(p @ np.einsum("jk,jk->j", t, t) for p, t in zip(self.penalties, T, strict=True)))
@@ -73,26 +76,64 @@ def penalty(X: sp.csr_matrix, counts: np.ndarray, n_others: int, omega: float, r
     return reg * (X.multiply(X).T @ (counts + omega * n_others)) ** nu
 
 
-def descend(
-    problem: AllPairs, n_components: int, max_iter: int, tol: float, seed: int, n_threads: int = 1, verbose: int = 0
-) -> tuple[tuple[np.ndarray, np.ndarray], list[float]]:
-    """Factors of the features of both sides, and the objective after each epoch."""
-    rng = np.random.RandomState(seed)
-    T = tuple(
-        0.1 / np.sqrt(n_components) * rng.standard_normal((rows.X.shape[1], n_components)) for rows in problem.sides
-    )
-    for t, rows in zip(T, problem.sides, strict=True):
-        t[rows.n_ids :] *= 0.1  # many features add up
-    monitor = Monitor(problem.objective(T), max_iter, tol, 1, verbose)  # type: ignore[arg-type]
-    with Team(n_threads) as team:
-        while not monitor.done:
-            for side in (0, 1):
-                _sweep(problem, T, side, team)  # type: ignore[arg-type]
-            monitor(problem.objective(T), None)  # type: ignore[arg-type]
-    return T, monitor.history  # type: ignore[return-value]
+@dataclass
+class State:
+    parameters: Parameters
+    team: Team
 
 
-def _sweep(problem: AllPairs, T: tuple[np.ndarray, np.ndarray], side: int, team: Team) -> None:
+@dataclass(frozen=True)
+class AllPairsDescent(Solver):
+    """Descent for `AllPairs`, in the place of a problem: the factors of both sides in turns."""
+
+    n_threads: int = 1
+
+    summary = "least squares over all pairs of contexts and items, a side at a time"
+    epoch = "one pass over the features of both sides"
+    fits_lambdas = False
+
+    def init_state(self, problem: Any, parameters: Parameters, resume: Resume | None = None) -> State:
+        return State(parameters, Team(self.n_threads))
+
+    def update(self, problem: Any, state: State) -> float:
+        for side in (0, 1):
+            _sweep(problem, state.parameters.factors, side, state.team)
+        return problem.objective(state.parameters)
+
+    def finish(self, problem: Any, state: State) -> None:
+        state.team.__exit__()
+
+
+@dataclass(frozen=True)
+class AllPairsRecipe:
+    """How a session trains `AllPairs`, which stands for the data and the problem at once."""
+
+    n_components: int
+    n_threads: int = 1
+
+    def solver_name(self, design: AllPairs) -> str:
+        return "all-pairs"
+
+    def make_solver(self, name: str, seed: int) -> AllPairsDescent:
+        return AllPairsDescent(self.n_threads)
+
+    def problem(self, design: AllPairs, y: Any, weight: Any) -> AllPairs:
+        return design
+
+    def start(self, problem: AllPairs, seed: int) -> Parameters:
+        rng, k = np.random.RandomState(seed), self.n_components
+        factors = tuple(0.1 / np.sqrt(k) * rng.standard_normal((rows.X.shape[1], k)) for rows in problem.sides)
+        for t, rows in zip(factors, problem.sides, strict=True):
+            t[rows.n_ids :] *= 0.1  # many features add up
+        return as_parameters(factors)
+
+
+def as_parameters(factors: tuple[np.ndarray, ...]) -> Parameters:
+    """Factors of the two sides, as sessions and checkpoints want them."""
+    return Parameters(factors, tuple(np.empty(0) for _ in factors), np.empty(0), np.zeros(1))
+
+
+def _sweep(problem: AllPairs, T: tuple[np.ndarray, ...], side: int, team: Team) -> None:
     """All features of one side, the other side fixed."""
     rows, t, pen, seen = problem.sides[side], T[side], problem.penalties[side], problem.seen[side]
     Z = problem.sides[1 - side].X @ T[1 - side]
@@ -151,8 +192,15 @@ def _shares(n: int, n_threads: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(bounds))
 
 
-def fold_in(Z: np.ndarray, weights: np.ndarray, gram: np.ndarray, base: np.ndarray, penalty: float) -> np.ndarray:
-    """The factors of one new id, in one solve: `Z` and `weights` are of what it was seen with, `gram` is omega sum_i
-    z_i z_i' over all of the other side, `base` what its features give."""
-    H = (Z * weights[:, None]).T @ Z + gram
-    return np.linalg.solve(H + penalty * np.eye(len(H)), Z.T @ weights - H @ base)
+def fold_in(seen: sp.csr_matrix, Z: np.ndarray, gram: np.ndarray, base: np.ndarray, penalty: float) -> np.ndarray:
+    """The factors of one new id, in one solve. The rows that have it were seen with rows of the other side, whose
+    vectors are Z; `gram` is omega sum_i z_i z_i' over all of these, `base` (rows, k) what the rows' other features
+    give."""
+    H, pull = penalty * np.eye(Z.shape[1]), np.zeros(Z.shape[1])
+    for c in range(seen.shape[0]):
+        mine = slice(seen.indptr[c], seen.indptr[c + 1])
+        z, a = Z[seen.indices[mine]], seen.data[mine]
+        curvature = (z * a[:, None]).T @ z + gram
+        H += curvature
+        pull += z.T @ a - curvature @ base[c]
+    return np.linalg.solve(H, pull)

@@ -1,5 +1,6 @@
 """`Recommender`: tables of ratings or of interactions in, the best items out."""
 
+import os
 import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -7,23 +8,24 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_random_state
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from polyfm.estimators import FactorizationMachineRegressor
 from polyfm.estimators._sklearn import HasMethods, Interval, StrOptions, fit_context
-from polyfm.estimators.validation import threads_of
 from polyfm.interpretation import explain
-from polyfm.recommend.all_pairs import AllPairs, Rows, descend, fold_in, penalty
+from polyfm.recommend.growth import Growing
+from polyfm.recommend.log import Log, columns_named, grouped, read_log
 from polyfm.recommend.metrics import auc_score, ranking_metrics
+from polyfm.recommend.pairs import Pairs, Seen, contexts_of
 from polyfm.recommend.ranking import top_n
-from polyfm.recommend.sides import Side, as_table, check_columns, texts_of
-from polyfm.recommend.two_towers import candidate_tower, context_tower
+from polyfm.recommend.ratings import Ratings
+from polyfm.recommend.sides import Side, Situation, as_table, check_columns, texts_of
+from polyfm.recommend.training import train_pairs
 from polyfm.tabular import columns
 
 
-class Recommender(BaseEstimator):
+class Recommender(Growing, BaseEstimator):
     """Recommend items to users, from ratings or from what they did.
 
     Explicit feedback trains an estimator of polyfm on ratings: ids and features of users and items, encoded by
@@ -31,7 +33,8 @@ class Recommender(BaseEstimator):
 
         sum over observed pairs of a (f - 1)^2 + omega * sum over all pairs of f^2 + penalties,
 
-    where f is the inner product of the summed factors of a user's and of an item's features. No negatives are sampled.
+    where f is the inner product of the summed factors of a context's and of an item's features. No negatives are
+    sampled. A context is a user or, where interactions have columns of context, a user in a situation.
 
     Parameters
     ----------
@@ -42,7 +45,9 @@ class Recommender(BaseEstimator):
         Numbers in the vector of a user or an item.
     estimator : estimator, default=None
         Of explicit feedback, another than ``FactorizationMachineRegressor(n_components=n_components)``: any regressor
-        of polyfm.
+        of polyfm, or a classifier where ratings have two values.
+    fields : list of str, default=None
+        Columns of numbers, of any table, that name things rather than measure them, such as an hour of the day.
     omega : float, default=0.2
         Of implicit feedback, the weight of a pair, observed or not.
     reg : float, default=0.01
@@ -50,6 +55,11 @@ class Recommender(BaseEstimator):
     nu : float, default=1.0
     max_iter : int, default=10
         Epochs of implicit feedback.
+    checkpoint : str or path-like, default=None
+        Of implicit feedback, a file that keeps the state of training, as the estimators' is. Explicit feedback has that
+        of `estimator`.
+    checkpoint_interval : int, default=10
+        Epochs.
     n_jobs : int, default=None
         Threads.
     random_state : int, RandomState or None, default=None
@@ -61,6 +71,10 @@ class Recommender(BaseEstimator):
         Ids and features.
     seen_ : csr_matrix of shape (n_users, n_items)
         What users are not recommended again.
+    estimator_ : estimator
+        Of explicit feedback, fitted.
+    factors_ : tuple of ndarray
+        Of implicit feedback, of the features of contexts and of items.
     history_ : ndarray
         The objective of implicit feedback after each epoch.
 
@@ -81,34 +95,41 @@ class Recommender(BaseEstimator):
         "feedback": [StrOptions({"explicit", "implicit"})],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "estimator": [HasMethods(["fit", "predict"]), None],
+        "fields": [list, tuple, None],
         "omega": [Interval(Real, 0, None, closed="left")],
         "reg": [Interval(Real, 0, None, closed="neither")],
         "nu": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "checkpoint": [str, os.PathLike, None],
+        "checkpoint_interval": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
 
     def __init__(
-        self, user="user", item="item", *, feedback="explicit", n_components=32, estimator=None, omega=0.2, reg=0.01,
-        nu=1.0, max_iter=10, n_jobs=None, random_state=None, verbose=0,
+        self, user="user", item="item", *, feedback="explicit", n_components=32, estimator=None, fields=None, omega=0.2,
+        reg=0.01, nu=1.0, max_iter=10, checkpoint=None, checkpoint_interval=10, n_jobs=None, random_state=None,
+        verbose=0,
     ):  # fmt: skip
         self.user = user
         self.item = item
         self.feedback = feedback
         self.n_components = n_components
         self.estimator = estimator
+        self.fields = fields
         self.omega = omega
         self.reg = reg
         self.nu = nu
         self.max_iter = max_iter
+        self.checkpoint = checkpoint
+        self.checkpoint_interval = checkpoint_interval
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, ratings, target=None, *, weight=None, users=None, items=None):
+    def fit(self, ratings, target=None, *, weight=None, context=None, users=None, items=None):
         """Learn from a table with a row for each rating or interaction.
 
         Parameters
@@ -121,6 +142,8 @@ class Recommender(BaseEstimator):
         weight : str, default=None
             A column of weights, none negative: of ratings, or of interactions. Counts of very different sizes are
             better passed as their logarithms.
+        context : list of str, default=None
+            Further columns to learn from, such as the hour or the device. Other columns are not used.
         users, items : DataFrame, default=None
             Features, a row for each id. Items without interactions can be recommended by their features.
 
@@ -133,130 +156,153 @@ class Recommender(BaseEstimator):
             raise ValueError("Explicit feedback needs target, the column of ratings; or set feedback='implicit'.")
         if not explicit and target is not None:
             raise ValueError("Implicit feedback has no target: pass weight, or set feedback='explicit'.")
+        if explicit and self.checkpoint is not None:
+            raise ValueError("checkpoint is of implicit feedback: with ratings, give it to the estimator.")
         self._polars = columns.is_polars(ratings)
-        table = as_table(ratings, "ratings")
-        named = [name for name in (target, weight) if name is not None]
-        check_columns(table, "ratings", [self.user, self.item, *named])
-        y = self._numbers(table, target) if explicit else np.ones(len(table))
-        a = np.ones(len(table)) if weight is None else self._numbers(table, weight)
-        if a.min() < 0 or not a.max() > 0:
-            raise ValueError(f"ratings: the weights in {weight!r} must not be negative, and some must be positive.")
-        self.users_, u = Side.learn(self.user, table[self.user], users, "users")
-        self.items_, i = Side.learn(self.item, table[self.item], items, "items")
-        u, i, y, a = self._without_duplicates(u, i, y, a)
-        shape = (len(self.users_), len(self.items_))
-        self.seen_ = sp.csr_matrix((np.ones(len(u)), (u, i)), shape=shape)
+        context = columns_named(context, "context", {self.user, self.item, target, weight})
+        numeric = not (explicit and self.estimator is not None and is_classifier(self.estimator))
+        log = read_log(ratings, "ratings", self.user, self.item, target, weight, context, numeric)
+        fields = self._checked_fields(context, users, items)
+        self.target_, self.weight_ = target, weight
+        self.users_, u = Side.learn(self.user, log.table[self.user], users, "users", fields)
+        self.items_, i = Side.learn(self.item, log.table[self.item], items, "items", fields)
+        self.situation_ = Situation.learn(log.table, context, fields)
+        log, u, i = self._without_duplicates(log, u, i)
+        situations = self.situation_.rows(log.table, "ratings")
+        self.seen_ = sp.csr_matrix((np.ones(len(u)), (u, i)), shape=(len(self.users_), len(self.items_)))
+        self.seen_.data[:] = 1.0
         if explicit:
-            self._fit_ratings(u, i, y, None if weight is None else a)
+            self._fit_ratings(u, i, situations, log, None if weight is None else log.weight)
         else:
-            self._fit_all_pairs(sp.csr_matrix((a, (u, i)), shape=shape))
+            codes, first = grouped(u, log.table[context])
+            n_items = self.items_.n_ids
+            weights = sp.csr_matrix((log.weight, (codes, i)), shape=(len(first), n_items))
+            seen = Seen(u[first], situations[first], np.arange(n_items), weights)
+            train_pairs(self, Pairs((), seen, self.omega, self.reg, self.nu))
         return self
 
-    def _numbers(self, table, name: str) -> np.ndarray:
-        found = columns.numbers(table[name])
-        if np.isnan(found).any():
-            raise ValueError(f"ratings: column {name!r} has gaps. Drop those rows.")
-        return found
+    def _checked_fields(self, context, users, items) -> list[str]:
+        known = {*context, *(str(name) for table in (users, items) if table is not None for name in table.columns)}
+        unknown = [name for name in self.fields or () if name not in known]
+        if unknown:
+            raise ValueError(f"fields={unknown}: neither users nor items nor context has such a column.")
+        return list(self.fields or ())
 
-    def _without_duplicates(self, u, i, y, a):
-        pairs = u * len(self.items_) + i
+    def _without_duplicates(self, log: Log, u, i) -> tuple[Log, np.ndarray, np.ndarray]:
+        codes, _ = grouped(u, log.table[self.situation_.columns])
+        pairs = codes * len(self.items_) + i
         _, last = np.unique(pairs[::-1], return_index=True)
         last = np.sort(len(pairs) - 1 - last)
-        if len(last) < len(pairs):
-            explicit = self.feedback == "explicit"
-            how = "the last rating of each counts" if explicit else "their weights were added up"
-            warnings.warn(f"{len(pairs) - len(last)} rows repeat a pair: {how}.", UserWarning, stacklevel=4)
-            if explicit:
-                return u[last], i[last], y[last], a[last]
-            summed = np.bincount(np.unique(pairs, return_inverse=True)[1], weights=a)
-            a = summed[np.searchsorted(np.sort(pairs[last]), pairs[last])]
-            return u[last], i[last], y[last], a
-        return u, i, y, a
+        if len(last) == len(pairs):
+            return log, u, i
+        explicit = self.feedback == "explicit"
+        how = "the last rating of each counts" if explicit else "their weights were added up"
+        warnings.warn(f"{len(pairs) - len(last)} rows repeat a pair: {how}.", UserWarning, stacklevel=4)
+        weight = log.weight[last]
+        if not explicit:
+            summed = np.bincount(np.unique(pairs, return_inverse=True)[1], weights=log.weight)
+            weight = summed[np.searchsorted(np.sort(pairs[last]), pairs[last])]
+        return Log(log.table.iloc[last], log.target[last], weight), u[last], i[last]
 
-    def _fit_ratings(self, u, i, y, weight) -> None:
+    def _fit_ratings(self, u, i, situations, log: Log, weight) -> None:
         model = self.estimator
         if model is None:
             model = FactorizationMachineRegressor(
                 n_components=self.n_components, n_jobs=self.n_jobs, random_state=self.random_state, verbose=self.verbose
             )
-        X = sp.hstack([self.users_.X[u], self.items_.X[i]], format="csr")
-        self.estimator_ = clone(model).fit(X, y, sample_weight=weight)
+        self._engine = Ratings.train(model, self._joint(u, situations, i), log.target, weight)
 
-    def _fit_all_pairs(self, seen: sp.csr_matrix) -> None:
-        users, items = self.users_, self.items_
-        n, m = users.n_trained, items.n_trained
-        problem = AllPairs(
-            Rows(users.X[:n], n), Rows(items.X[:m], m), seen[:n, :m].tocsr(), self.omega, self.reg, self.nu
-        )
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        threads = threads_of(self.n_jobs)
-        factors, history = descend(problem, self.n_components, self.max_iter, 0.0, seed, threads, self.verbose)
-        self.factors_, self.history_ = factors, np.array(history)
-        self._own = tuple(np.zeros((len(side), self.n_components)) for side in (users, items))  # of what is folded in
+    @property
+    def estimator_(self):
+        return self._of_engine(Ratings).estimator
 
-    # -- vectors ------------------------------------------------------------------------------------------------------
+    @property
+    def factors_(self):
+        return self._of_engine(Pairs).factors
 
-    def _user_vectors(self, positions: np.ndarray) -> np.ndarray:
-        X = self.users_.X[positions]
-        if self.feedback == "implicit":
-            return X @ self.factors_[0] + self._own[0][positions]
-        fitted = self.estimator_._fitted
-        beside = sp.csr_matrix((X.shape[0], self.items_.X.shape[1]))
-        return context_tower(fitted, fitted.targets[0], sp.hstack([X, beside], format="csr"))
+    def _of_engine(self, kind: type) -> Any:
+        if not isinstance(getattr(self, "_engine", None), kind):
+            raise AttributeError("This Recommender has no such attribute: it is not fitted, or to other feedback.")
+        return self._engine
 
-    def _item_vectors(self) -> np.ndarray:
-        X = self.items_.X
-        if self.feedback == "implicit":
-            return X @ self.factors_[1] + self._own[1]
-        fitted = self.estimator_._fitted
-        beside = sp.csr_matrix((X.shape[0], self.users_.X.shape[1]))
-        return candidate_tower(fitted, fitted.targets[0], sp.hstack([beside, X], format="csr"))
+    # -- features and vectors -----------------------------------------------------------------------------------------
+
+    def _context_vectors(self, u, situations) -> np.ndarray:
+        return self._engine.vectors(0, contexts_of(self.users_, u, situations))
+
+    def _item_vectors(self, positions=slice(None)) -> np.ndarray:
+        return self._engine.vectors(1, self.items_.X[positions])
 
     # -- use ----------------------------------------------------------------------------------------------------------
 
     def recommend(
-        self, users, n: int = 10, *, items=None, filter: Callable | None = None, exclude_seen: bool = True
-    ) -> Any:
+        self, users=None, n: int = 10, *, context=None, items=None, filter: Callable | None = None,
+        exclude_seen: bool = True,
+    ) -> Any:  # fmt: skip
         """The best items for each user.
 
         Parameters
         ----------
-        users : list of ids
+        users : list of ids, default=None
+            By default, all that are known.
         n : int, default=10
+        context : DataFrame, default=None
+            In place of `users`: a row for each request, with the column of users and those of context. Without it, the
+            situation counts as unknown.
         items : list of ids, default=None
             The only ones to choose from.
         filter : callable, default=None
-            Given the table of items, with their features, it says which to choose from: a boolean for each row.
+            Given the table of items, of pandas, with their features, it says which to choose from: a boolean for each
+            row.
         exclude_seen : bool, default=True
             Whether items that a user has rated or used are left out.
 
         Returns
         -------
         table : DataFrame
-            Columns of users and items, as they are called in training, ``score`` and ``rank``.
+            Columns of users, of context where it was given, and of items, as they are called in training, ``score`` and
+            ``rank``.
         """
         check_is_fitted(self, "users_")
-        users = [users] if isinstance(users, str) or not hasattr(users, "__iter__") else list(users)
-        if not users:
-            raise ValueError("users is empty: name at least one.")
-        who = self.users_.find(users)
+        asked, who, situations = self._requests(users, context)
         candidates = self._candidates(items, filter)
         exclude = self.seen_[who][:, candidates] if exclude_seen else None
-        vectors = self._item_vectors()[candidates]
-        positions, scores = top_n(self._user_vectors(who), vectors, n, exclude=exclude, n_jobs=self.n_jobs)
+        vectors = self._context_vectors(who, situations)
+        positions, scores = top_n(vectors, self._item_vectors(candidates), n, exclude=exclude, n_jobs=self.n_jobs)
         there = positions >= 0
         if not there[:, 0].all():
-            empty = users[int(np.argmin(there[:, 0]))]
+            empty = asked[self.user][int(np.argmin(there[:, 0]))]
             warnings.warn(f"Nothing is left to recommend to {self.user}={empty!r}.", UserWarning, stacklevel=2)
         row, rank = np.nonzero(there)
         return self._table(
             {
-                self.user: [users[r] for r in row],
+                **{name: [values[r] for r in row] for name, values in asked.items()},
                 self.item: [self.items_.values[i] for i in candidates[positions[there]]],
                 "score": scores[there],
                 "rank": rank + 1,
             }
         )
+
+    def _requests(self, users, context) -> tuple[dict[str, list], np.ndarray, sp.csr_matrix]:
+        """What was asked: the columns of the answer, positions of users, and features of situations."""
+        if context is None:
+            users = self.users_.values if users is None else users
+            ids = [users] if isinstance(users, str) or not hasattr(users, "__iter__") else list(users)
+            if not ids:
+                raise ValueError("users is empty: name at least one.")
+            return {self.user: ids}, self.users_.find(ids), self.situation_.unknown(len(ids))
+        if users is not None:
+            raise ValueError("users and context both say whom to recommend to: pass one of them.")
+        table = as_table(context, "context")
+        check_columns(table, "context", [self.user, *self.situation_.columns])
+        more = [str(name) for name in table.columns if name not in {self.user, *self.situation_.columns}]
+        if more:
+            warnings.warn(
+                f"context has {more}, which the model was not trained with: ignored. fit(..., context=[...]) names "
+                "what to learn from.", UserWarning, stacklevel=3,
+            )  # fmt: skip
+        asked = {name: table[name].tolist() for name in [self.user, *self.situation_.columns]}
+        return asked, self.users_.find(asked[self.user]), self.situation_.rows(table, "context")
 
     def _candidates(self, items, filter) -> np.ndarray:
         chosen = np.arange(len(self.items_)) if items is None else np.unique(self.items_.find(items))
@@ -268,6 +314,27 @@ class Recommender(BaseEstimator):
         if not len(chosen):
             raise ValueError("No item is left to choose from: items or filter leave out all of them.")
         return chosen
+
+    def predict(self, pairs) -> np.ndarray:
+        """Scores of given pairs: of explicit feedback, ratings.
+
+        Parameters
+        ----------
+        pairs : DataFrame
+            With the columns of users and items, and those of context that training had.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rows,)
+        """
+        check_is_fitted(self, "users_")
+        table = as_table(pairs, "pairs")
+        check_columns(table, "pairs", [self.user, self.item])
+        u, i = self.users_.find(table[self.user]), self.items_.find(table[self.item])
+        situations = self.situation_.rows(table, "pairs")
+        if self.feedback == "explicit" and not is_classifier(self.estimator_):
+            return self.estimator_.predict(self._joint(u, situations, i))
+        return np.einsum("nk,nk->n", self._context_vectors(u, situations), self._item_vectors(i))
 
     def _table(self, named: dict) -> Any:
         if self._polars:
@@ -284,7 +351,9 @@ class Recommender(BaseEstimator):
     def similar_users(self, user, n: int = 10) -> Any:
         """The users whose vectors point the same way, by the cosine; a table of ids and scores."""
         check_is_fitted(self, "users_")
-        return self._similar(self.users_, self._user_vectors(np.arange(len(self.users_))), user, n)
+        everyone = np.arange(len(self.users_))
+        nowhere = sp.csr_matrix((len(everyone), self.situation_.size))
+        return self._similar(self.users_, self._context_vectors(everyone, nowhere), user, n)
 
     def _similar(self, side: Side, vectors: np.ndarray, one, n: int) -> Any:
         at = side.find([one])
@@ -296,91 +365,28 @@ class Recommender(BaseEstimator):
         there = positions[0] >= 0
         return self._table({side.column: [side.values[i] for i in positions[0][there]], "score": scores[0][there]})
 
-    def explain(self, user, item) -> Any:
-        """A score, taken apart into products of features that add up to it; a table, the largest first."""
+    def explain(self, user, item, *, context=None) -> Any:
+        """A score, taken apart into products of features that add up to it; a table, the largest first. `context` is a
+        table of one row, as `recommend` takes it."""
         check_is_fitted(self, "users_")
         u, i = self.users_.find([user]), self.items_.find([item])
+        situations = self.situation_.unknown(1)
+        if context is not None:
+            situations = self.situation_.rows(as_table(context, "context"), "context")
+            if situations.shape[0] != 1:
+                raise ValueError(f"context has {situations.shape[0]} rows, and one score is explained: pass one.")
+        names = self.users_.names + self.situation_.names, self.items_.names
         if self.feedback == "explicit":
-            names = self.users_.names + self.items_.names
-            x = sp.hstack([self.users_.X[u], self.items_.X[i]], format="csr")
-            return explain(self.estimator_, x, feature_names=names)
+            return explain(self.estimator_, self._joint(u, situations, i), feature_names=names[0] + names[1])
         parts = []
-        for side, at, T, own in zip((self.users_, self.items_), (u, i), self.factors_, self._own, strict=True):
-            x = side.X[at]
-            names = [side.names[j] for j in x.indices] + [f"{side.column}={side.texts[at[0]]}"]
-            vectors = np.vstack([x.data[:, None] * T[x.indices], own[at]])
-            there = np.any(vectors != 0, axis=1)
-            parts.append(([name for name, ok in zip(names, there, strict=True) if ok], vectors[there]))
-        products = parts[0][1] @ parts[1][1].T
+        for x, T in zip((contexts_of(self.users_, u, situations), self.items_.X[i]), self.factors_, strict=True):
+            parts.append(x.data[:, None] * T[x.indices])
+            names[len(parts) - 1][:] = [names[len(parts) - 1][j] for j in x.indices]
+        products = parts[0] @ parts[1].T
         order = np.argsort(-np.abs(products), axis=None, kind="stable")
         a, b = np.unravel_index(order, products.shape)
-        named = {self.user: [parts[0][0][j] for j in a], self.item: [parts[1][0][j] for j in b]}
+        named = {self.user: [names[0][j] for j in a], self.item: [names[1][j] for j in b]}
         return self._table({**named, "contribution": products[a, b]})
-
-    # -- new users and items ------------------------------------------------------------------------------------------
-
-    def add_users(self, interactions, users=None, *, weight=None):
-        """Take in new users by what they did, without training again: one solve each (implicit feedback).
-
-        Parameters
-        ----------
-        interactions : DataFrame
-            As `fit` takes it, with users that are not known and items that are.
-        users : DataFrame, default=None
-            Their features, where training had features of users.
-        weight : str, default=None
-
-        Returns
-        -------
-        self : object
-        """
-        return self._add(0, interactions, users, weight)
-
-    def add_items(self, interactions, items=None, *, weight=None):
-        """Take in new items by who used them; as `add_users`."""
-        return self._add(1, interactions, items, weight)
-
-    def _add(self, which: int, interactions, features, weight):
-        check_is_fitted(self, "users_")
-        if self.feedback != "implicit":
-            raise ValueError("Only implicit feedback folds ids in so far; fit again with the new ratings.")
-        sides = (self.users_, self.items_)
-        side, other = sides[which], sides[1 - which]
-        table = as_table(interactions, "interactions")
-        check_columns(table, "interactions", [side.column, other.column, *([weight] if weight else [])])
-        codes, texts = texts_of(table[side.column], "interactions")
-        if features is None:
-            if side.table.shape[1] > 1:
-                raise ValueError(f"Training had features of each {side.column}: pass those of the new ones, too.")
-            features = table[[side.column]].iloc[np.unique(codes, return_index=True)[1]]
-        a = np.ones(len(table)) if weight is None else self._numbers(table, weight)
-        if a.min() < 0:
-            raise ValueError(f"interactions: the weights in {weight!r} must not be negative.")
-        with_whom = other.find(table[other.column])
-        given = as_table(features, "features")
-        check_columns(given, "features", [side.column])
-        found = texts_of(given[side.column], "features")[1]
-        if lacking := [text for text in texts if text not in set(found)]:
-            raise ValueError(f"{side.column}={lacking[0]!r} has interactions, but no row of features.")
-        Z = self._item_vectors() if which == 0 else self._user_vectors(np.arange(len(self.users_)))
-        gram = self.omega * Z[: other.n_trained].T @ Z[: other.n_trained]
-        added = side.add(features, "features")
-        at = np.array([side.position[text] for text in texts])[codes] - added[0]
-        pairs = sp.csr_matrix((a, (at, with_whom)), shape=(len(added), len(other)))
-        own = np.zeros((len(added), self.n_components))
-        for row in range(len(added)):
-            mine = pairs[row]
-            if mine.nnz:
-                pen = penalty(
-                    sp.csr_matrix([[1.0]]), np.array([mine.nnz]), other.n_trained, self.omega, self.reg, self.nu
-                )
-                base = (side.X[added[row]] @ self.factors_[which]).ravel()
-                own[row] = fold_in(Z[mine.indices], mine.data, gram, base, pen[0])
-        self._own = tuple(np.vstack([o, own]) if s == which else o for s, o in enumerate(self._own))
-        pairs.data[:] = 1.0
-        stack = (sp.vstack, sp.hstack)[which]
-        self.seen_ = stack([self.seen_, pairs if which == 0 else pairs.T], format="csr")
-        return self
 
     # -- evaluation ---------------------------------------------------------------------------------------------------
 
@@ -390,7 +396,8 @@ class Recommender(BaseEstimator):
         Parameters
         ----------
         held_out : DataFrame
-            Every row is relevant. Users that are not known are left out, with a warning; so are unknown items.
+            Every row is relevant to its user, or to its context where training had columns of that. Users that are
+            not known are left out, with a warning; so are unknown items.
         k : int, default=10
 
         Returns
@@ -403,20 +410,22 @@ class Recommender(BaseEstimator):
         table = as_table(held_out, "held_out")
         check_columns(table, "held_out", [self.user, self.item])
         (u, users), (i, items) = (texts_of(table[name], "held_out") for name in (self.user, self.item))
-        u = np.array([self.users_.position.get(text, -1) for text in users])[u]
-        i = np.array([self.items_.position.get(text, -1) for text in items])[i]
+        u, i = self.users_.positions_of(users)[u], self.items_.positions_of(items)[i]
         known = (u >= 0) & (i >= 0)
         if not known.all():
             warnings.warn(f"{np.sum(~known)} rows are of unknown users or items: left out.", UserWarning, stacklevel=2)
-        relevant = sp.csr_matrix((np.ones(known.sum()), (u[known], i[known])), shape=self.seen_.shape)
-        who = np.flatnonzero(np.diff(relevant.indptr))
-        if not len(who):
+        if not known.any():
             raise ValueError("held_out has no row of a known user and a known item: there is nothing to judge.")
-        relevant, seen = relevant[who], self.seen_[who]
+        table, u, i = table[known], u[known], i[known]
+        situations = self.situation_.rows(table, "held_out")
+        codes, first = grouped(u, table[self.situation_.columns])
+        relevant = sp.csr_matrix((np.ones(len(u)), (codes, i)), shape=(len(first), len(self.items_)))
+        who, situations = u[first], situations[first]
+        seen = self.seen_[who]
         popular = np.asarray(self.seen_.sum(axis=0)).reshape(-1, 1)
         found = {}
         for name, U, V in (
-            ("model", self._user_vectors(who), self._item_vectors()),
+            ("model", self._context_vectors(who, situations), self._item_vectors()),
             ("popularity", np.ones((len(who), 1)), popular),
         ):
             positions, _ = top_n(U, V, k, exclude=seen, n_jobs=self.n_jobs)

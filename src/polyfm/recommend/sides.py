@@ -40,17 +40,16 @@ def texts_of(column: Any, name: str) -> tuple[np.ndarray, list[str]]:
 
 
 class Side:
-    """Ids with features. The first `n_trained` were seen in training and have factors of their own; the others are
-    known by their features, or by what was folded in."""
+    """Ids with features. The first columns of X are features of ids; rows that have none are known by their other
+    features alone."""
 
-    def __init__(self, column: str, texts: list[str], values: list, table: Any, n_trained: int, encoder: TableEncoder):
-        self.column, self.texts, self.values, self.table = column, texts, values, table
-        self.n_trained, self.encoder = n_trained, encoder
+    def __init__(self, column: str, texts: list[str], values: list, table: Any, encoder: TableEncoder, X: Any):
+        self.column, self.texts, self.values, self.table, self.encoder = column, texts, values, table, encoder
         self.position = {text: i for i, text in enumerate(texts)}
-        self.X: sp.csr_matrix = encoder.transform(table)
+        self.X: sp.csr_matrix = X
 
     @classmethod
-    def learn(cls, column: str, ids: Any, table: Any, name: str) -> tuple["Side", np.ndarray]:
+    def learn(cls, column: str, ids: Any, table: Any, name: str, fields: Sequence[str]) -> tuple["Side", np.ndarray]:
         """A side from the column of ids and, where there is one, the table of features; the position of each id."""
         pandas = columns.pandas_for_tables()
         codes, texts = texts_of(ids, "ratings")
@@ -60,58 +59,76 @@ class Side:
         if table is not None:
             table = as_table(table, name)
             check_columns(table, name, [column])
-            rows, found = texts_of(table[column], name)
-            if len(found) < len(table):
-                twice = found[int(np.argmax(np.bincount(rows) > 1))]
-                raise ValueError(f"{name} has several rows for {column}={twice!r}. Keep one of them.")
+            found = _once(table, column, name)
             known = set(texts)
             fresh = [row for row, text in enumerate(found) if text not in known]
             texts = texts + [found[row] for row in fresh]
-            values = values + [table[column].iloc[row] for row in fresh]
+            values = values + table[column].iloc[fresh].tolist()
             at = {text: row for row, text in enumerate(found)}
             take = np.array([at.get(text, -1) for text in texts])
-            features = _without_booleans(table.drop(columns=[column])).reset_index(drop=True).reindex(take)
-            features = features.reset_index(drop=True)
-            features.insert(0, column, np.array(texts, dtype=object))
-            frame = features
-        encoder = TableEncoder(fields=[column]).fit(frame.iloc[:n_trained])
-        return cls(column, texts, values, frame, n_trained, encoder), codes
+            features = table.drop(columns=[column]).reset_index(drop=True)
+            frame, encoded = (
+                part.reindex(take).reset_index(drop=True) for part in (features, without_booleans(features))
+            )
+            for part in (frame, encoded):
+                part.insert(0, column, np.array(texts, dtype=object))
+        else:
+            encoded = frame
+        named = [column, *(name for name in fields if name in frame.columns and name != column)]
+        encoder = TableEncoder(fields=named).fit(encoded.iloc[:n_trained])
+        return cls(column, texts, values, frame, encoder, encoder.transform(encoded)), codes
 
     def __len__(self) -> int:
         return len(self.texts)
 
     @property
+    def n_ids(self) -> int:
+        """How many features of ids there are."""
+        return len(self.encoder.categories_[0])
+
+    @property
+    def has_id(self) -> np.ndarray:
+        """Which rows have a feature of their own."""
+        return self.X[:, : self.n_ids].getnnz(axis=1) > 0
+
+    @property
+    def has_features(self) -> bool:
+        return len(self.encoder.feature_names_in_) > 1
+
+    @property
     def names(self) -> list[str]:
         return [str(name) for name in self.encoder.get_feature_names_out()]
+
+    def positions_of(self, texts: Sequence[str]) -> np.ndarray:
+        """The position of each text, or -1."""
+        return np.array([self.position.get(text, -1) for text in texts], dtype=np.int64)
 
     def find(self, ids: Any) -> np.ndarray:
         """The position of each id; an error names those that are not known."""
         pandas = columns.pandas_for_tables()
         codes, texts = texts_of(pandas.Series(list(ids), name=self.column, dtype=object), self.column)
-        unknown = [text for text in texts if text not in self.position]
+        found = self.positions_of(texts)
+        unknown = [text for text, at in zip(texts, found, strict=True) if at < 0]
         if unknown:
             more = f" and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""
             raise ValueError(
                 f"{self.column}={', '.join(map(repr, unknown[:MOST_NAMED]))}{more}: not known. Those of training are, "
                 "and those that were added."
             )
-        return np.array([self.position[text] for text in texts], dtype=np.int64)[codes]
+        return found[codes]
 
     def add(self, table: Any, name: str) -> np.ndarray:
-        """More ids, with the features that training saw; their positions."""
+        """More ids, with the features that training saw, and none of their own yet; their positions."""
         pandas = columns.pandas_for_tables()
-        table = as_table(table, name)
-        check_columns(table, name, list(self.table.columns))
-        rows, found = texts_of(table[self.column], name)
-        if len(found) < len(table):
-            twice = found[int(np.argmax(np.bincount(rows) > 1))]
-            raise ValueError(f"{name} has several rows for {self.column}={twice!r}. Keep one of them.")
+        wanted = list(self.encoder.feature_names_in_)
+        check_columns(table, name, wanted)
+        found = _once(table, self.column, name)
         known = [text for text in found if text in self.position]
         if known:
             raise ValueError(f"{name}: {self.column}={known[0]!r} is known already. Leave it out.")
-        features = _without_booleans(table[list(self.table.columns)]).reset_index(drop=True)
+        features = table[wanted].reset_index(drop=True)
         features[self.column] = np.array(found, dtype=object)
-        X = self.encoder.transform(features)
+        X = self.encoder.transform(without_booleans(features))
         before = len(self)
         self.values += table[self.column].tolist()
         self.texts += found
@@ -120,6 +137,70 @@ class Side:
         self.X = sp.vstack([self.X, X], format="csr")
         return np.arange(before, len(self))
 
+    def give_ids(self, positions: np.ndarray) -> None:
+        """Features of their own for rows that have none: further columns, behind those of the other ids."""
+        at, n = self.n_ids, len(positions)
+        self.encoder.add_values(0, [self.texts[position] for position in positions])
+        X = self.X
+        mine = sp.csr_matrix((np.ones(n), (positions, np.arange(n))), shape=(len(self), n))
+        self.X = sp.hstack([X[:, :at], mine, X[:, at:]], format="csr").astype(X.dtype)
+        self.X.sort_indices()
+
+
+class Situation:
+    """Columns of context: what is known of an interaction beside who and what."""
+
+    def __init__(self, encoder: TableEncoder | None):
+        self.encoder = encoder
+
+    @classmethod
+    def learn(cls, table: Any, names: Sequence[str], fields: Sequence[str]) -> "Situation":
+        if not names:
+            return cls(None)
+        frame = without_booleans(table[list(names)])
+        return cls(TableEncoder(fields=[name for name in fields if name in names] or None).fit(frame))
+
+    @property
+    def columns(self) -> list[str]:
+        return [] if self.encoder is None else list(self.encoder.feature_names_in_)
+
+    @property
+    def names(self) -> list[str]:
+        return [] if self.encoder is None else [str(name) for name in self.encoder.get_feature_names_out()]
+
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
+    def rows(self, table: Any, name: str) -> sp.csr_matrix:
+        """Features of each row of a table."""
+        if self.encoder is None:
+            return sp.csr_matrix((len(table), 0))
+        check_columns(table, name, self.columns)
+        return self.encoder.transform(without_booleans(table[self.columns]))
+
+    def unknown(self, n: int) -> sp.csr_matrix:
+        """Features of n rows of which nothing is known: as gaps in a table are."""
+        if self.encoder is None:
+            return sp.csr_matrix((n, 0))
+        pandas = columns.pandas_for_tables()
+        kinds = {"number": np.nan, "date": pandas.NaT, "category": None}
+        gap = {
+            name: pandas.Series([kinds[kind]], dtype=float if kind == "number" else object)
+            for name, kind in zip(self.columns, self.encoder.kinds_, strict=True)
+        }
+        one = self.encoder.transform(pandas.DataFrame(gap))
+        return one[np.zeros(n, dtype=np.int64)]
+
+
+def _once(table: Any, column: str, name: str) -> list[str]:
+    """The ids of a table that has one row for each."""
+    rows, found = texts_of(table[column], name)
+    if len(found) < len(table):
+        twice = found[int(np.argmax(np.bincount(rows) > 1))]
+        raise ValueError(f"{name} has several rows for {column}={twice!r}. Keep one of them.")
+    return found
+
 
 def _first_values(ids: Any, codes: np.ndarray, n: int) -> list:
     first = np.full(n, -1)
@@ -127,6 +208,6 @@ def _first_values(ids: Any, codes: np.ndarray, n: int) -> list:
     return ids.iloc[first].tolist()
 
 
-def _without_booleans(table: Any) -> Any:
+def without_booleans(table: Any) -> Any:
     """True and False as numbers: beside a gap they would become words."""
     return table.astype({name: float for name, dtype in table.dtypes.items() if dtype.kind == "b"})

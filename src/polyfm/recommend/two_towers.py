@@ -93,7 +93,7 @@ def _tower(fitted: Fitted, parameters: Parameters, X: Any, alone: np.ndarray, is
     between = []
     for group, P, lams in fitted.model.each(parameters):
         weights = np.asarray(lams, dtype=np.float64) * group.form.scale
-        parts = _parts(group, P, weights, design, with_dummies=is_context)
+        parts = parts_of(group, P, weights, design, with_dummies=is_context)
         alone += parts[-1] @ weights
         inner = parts[1:-1] if is_context else parts[-2:0:-1]
         if not is_context:
@@ -107,7 +107,7 @@ def _tower(fitted: Fitted, parameters: Parameters, X: Any, alone: np.ndarray, is
     return found
 
 
-def _parts(group: Group, P: np.ndarray, weights: np.ndarray, design: Design, with_dummies: bool) -> list[np.ndarray]:
+def parts_of(group: Group, P: np.ndarray, weights: np.ndarray, design: Design, with_dummies: bool) -> list[np.ndarray]:
     """The parts of all rows, each an array (rows, bases). Dummy features belong to the contexts."""
     if group.form.parts is None:
         raise ValueError(f"The form {type(group.form).__name__} does not say how it splits: it has no `parts`.")

@@ -314,6 +314,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         scaling = (self.medians_, self.means_, self.scales_, self.flagged_)
         self._plan = Plan(self.kinds_, names, layouts, blocks, *scaling, np.dtype(self.dtype))
 
+    def add_values(self, block: int, texts: list[str]) -> None:
+        """Columns for values that `fit` has not seen, behind the others of a one-hot block."""
+        self.categories_[block] = np.concatenate([self.categories_[block], np.array(texts, dtype=object)])
+        self._make_plan()
+
     def _restore(self) -> None:
         """Go on from plain arrays that were read from a file: they are of unknown origin."""
         if not hasattr(self, "kinds_"):  # a file of polyfm 0.1

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
 from polyfm.files import container
 from polyfm.files.atomic import ModelFileError, check_writable
@@ -125,9 +124,10 @@ def read_checkpoint(path: Path, key: str) -> Saved | None:
     return saved
 
 
-def check_saved(saved: Saved, model: Model, X, n_targets: int) -> None:
-    """Refuse a checkpoint, sound as a file, that does not hold what this model and these data would have written."""
-    shapes = {name: array.shape for name, array in model.empty(X.shape[1]).to_arrays().items()}
+def check_saved(saved: Saved, like: Parameters, dtype: Any, n_targets: int) -> None:
+    """Refuse a checkpoint, sound as a file, that does not hold what this model and these data would have written:
+    parameters of the shapes of `like`."""
+    shapes = {name: array.shape for name, array in like.to_arrays().items()}
     running = [] if saved.running is None else [saved.running.parameters]
     for hook in {} if saved.running is None else saved.running.hooks.values():
         if "best_coef" in hook:
@@ -150,7 +150,7 @@ def check_saved(saved: Saved, model: Model, X, n_targets: int) -> None:
     for parameters in [*(outcome.result.parameters for outcome in saved.finished), *running]:
         arrays = parameters.to_arrays()
         sound &= {name: array.shape for name, array in arrays.items()} == shapes
-        sound &= all(array.dtype == X.dtype and bool(np.isfinite(array).all()) for array in arrays.values())
+        sound &= all(array.dtype == dtype and bool(np.isfinite(array).all()) for array in arrays.values())
     if not sound:
         raise ValueError(
             "The checkpoint has the right key, but holds other arrays than this model and these data have. Delete it "

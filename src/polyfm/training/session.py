@@ -29,7 +29,7 @@ class Validation(NamedTuple):
 class Session:
     """Trains all targets of a fit, one after the other, by one recipe and on one design."""
 
-    recipe: Recipe
+    recipe: Recipe | Any  # or what trains another kind of problem, with the same methods
     max_iter: int
     tol: float
     verbose: int = 0

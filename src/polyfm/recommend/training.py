@@ -1,0 +1,57 @@
+"""Training of implicit feedback, by the session that trains everything else: Ctrl-C, progress, checkpoints."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+from sklearn.utils import check_random_state
+
+from polyfm.estimators.validation import threads_of
+from polyfm.recommend.all_pairs import AllPairs, AllPairsRecipe, as_parameters
+from polyfm.recommend.pairs import Pairs
+from polyfm.solvers.interrupts import deferred_interrupts
+from polyfm.training.checkpoint import Checkpoint, check_saved, package_stamp, read_checkpoint
+from polyfm.training.hooks import current_watch
+from polyfm.training.session import Session, Start
+
+NOT_IN_KEY = {"max_iter", "verbose", "n_jobs", "checkpoint", "checkpoint_interval", "estimator"}
+
+
+def train_pairs(rec: Any, engine: Pairs, epochs: int | None = None) -> None:
+    """Fit a `Recommender` to what was observed; or go on, for a number of epochs, from the factors that it has."""
+    problem = engine.problem(rec.users_, rec.items_)
+    recipe = AllPairsRecipe(rec.n_components, threads_of(rec.n_jobs))
+    seeds = check_random_state(rec.random_state).randint(2**31 - 1, size=1)
+    path = None if rec.checkpoint is None or epochs else Path(rec.checkpoint)
+    saved = checkpoint = None
+    if path is not None:
+        key = _key(rec, problem)
+        saved = read_checkpoint(path, key)
+        if saved is not None:
+            check_saved(saved, recipe.start(problem, 0), np.dtype(np.float64), 1)
+            seeds = saved.seeds
+        checkpoint = Checkpoint(path, rec.checkpoint_interval, key, seeds)
+    starts: list[Start] | None = [(as_parameters(engine.factors), None)] if epochs else None
+    session = Session(recipe, epochs or rec.max_iter, 0.0, rec.verbose, checkpoint=checkpoint, watch=current_watch())
+    with deferred_interrupts():
+        result = session.run(problem, [np.empty(0)], None, seeds, starts=starts, saved=saved)[0].result  # type: ignore[arg-type]
+    engine.factors = result.parameters.factors
+    rec._engine, rec.history_, rec.n_iter_ = engine, result.history, result.n_iter
+    if result.interrupted:
+        warnings.warn(
+            f"Training was interrupted after {result.n_iter} epoch(s); the model learned so far was kept.",
+            UserWarning, stacklevel=4,
+        )  # fmt: skip
+    elif path is not None:
+        path.unlink(missing_ok=True)
+
+
+def _key(rec: Any, problem: AllPairs) -> str:
+    """What tells one problem from another."""
+    options = {name: value for name, value in rec.get_params(deep=False).items() if name not in NOT_IN_KEY}
+    if not isinstance(rec.random_state, int | np.integer):
+        options["random_state"] = "drawn"
+    data = [[rows.X.data, rows.X.indices, rows.X.indptr, rows.X.shape] for rows in problem.sides]
+    return joblib.hash([data, problem.seen, sorted(options.items()), package_stamp()])
