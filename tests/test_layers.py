@@ -20,7 +20,17 @@ LAYERS = [
     ["training"],
     ["estimators"],
     ["tabular", "reading", "datafiles", "datasets"],
-    ["interpretation", "certificate", "display", "recommend", "files.records", "files.fitted", "modelfile", "libfm"],
+    [
+        "interpretation",
+        "certificate",
+        "display",
+        "recommend",
+        "files.records",
+        "files.fitted",
+        "files.posteriors",
+        "modelfile",
+        "libfm",
+    ],
     ["reproduce"],
     ["cli", "__main__", "__init__"],
 ]

@@ -48,7 +48,7 @@ def test_the_bound_never_falls_and_squares_are_tracked(degree, lower, dense):
     problem, start = problem_of(degree, lower, dense)
     solver = Variational(groups=np.array([0, 0, 1, 1, 1]))
     state = solver.init_state(problem, start)
-    before = -np.inf
+    before = -solver.objective(problem, state)
     for epoch in range(40):
         bound = -solver.update(problem, state)
         assert bound >= before - 1e-9 * abs(bound), epoch
@@ -91,7 +91,7 @@ def test_a_single_feature_has_the_exact_posterior():
     solver = Variational()
     state = solver.init_state(problem, start)
     for _ in range(HOLD):
-        tau = solver.tau(problem, state)
+        tau = state.likelihood.tau
         solver.update(problem, state)
     weight = state.parts[0]
     precision = tau * x @ x + weight.hyper.precision[0, 0]

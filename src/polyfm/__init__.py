@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from polyfm.certificate import Certificate, certify
     from polyfm.conversion import direct_to_lifted, lifted_to_direct
     from polyfm.estimators import (
+        BayesianFactorizationMachineRegressor,
         FactorizationMachineClassifier,
         FactorizationMachineClassifierCV,
         FactorizationMachineRegressor,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BayesianFactorizationMachineRegressor",
     "Certificate",
     "FactorizationMachineClassifier",
     "FactorizationMachineClassifierCV",

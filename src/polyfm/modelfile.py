@@ -124,11 +124,12 @@ def model_info(path: Path) -> dict[str, Any]:
     -------
     info : dict
         ``class``, ``parameters``, ``degree``, ``degrees``, ``rank``, ``n_features``, ``n_classes`` (None for
-        regressors), ``objective`` (None where it was not kept), ``n_iter``, ``n_parameters``, ``dtype``, ``shapes`` of
-        the arrays, ``steps`` (the classes of a pipeline), ``table`` (as it was given to `save_model`), ``notes``,
-        ``format_version``, ``polyfm_version`` and ``bytes``. Of a pipeline, all but the first few describe its last
-        step. Of a `Recommender`, there are ``n_users``, ``n_items``, ``n_interactions``, ``user_features``,
-        ``item_features`` and ``estimator`` in place of what describes a single model.
+        regressors), ``objective`` (None where it was not kept), ``n_iter``, ``n_parameters``, ``effective_rank`` (None
+        but for Bayesian machines), ``dtype``, ``shapes`` of the arrays, ``steps`` (the classes of a pipeline),
+        ``table`` (as it was given to `save_model`), ``notes``, ``format_version``, ``polyfm_version`` and ``bytes``. Of
+        a pipeline, all but the first few describe its last step. Of a `Recommender`, there are ``n_users``, ``n_items``,
+        ``n_interactions``, ``user_features``, ``item_features`` and ``estimator`` in place of what describes a single
+        model.
 
     Raises
     ------
@@ -196,6 +197,7 @@ def _described(path: Path, header: dict[str, Any]) -> dict[str, Any]:
             "objective": fitted.get("objective_"),
             "n_iter": fitted.get("n_iter_"),
             "n_parameters": sum(math.prod(shapes[name]) for name in names),
+            "effective_rank": fitted.get("effective_rank_"),
             "dtype": "float32" if header["arrays"][names[-2]]["dtype"].endswith("f4") else "float64",
         }
     if isinstance(record, dict) and record["class"] == "Recommender":

@@ -1,5 +1,6 @@
 """The scikit-learn face: estimators validate and encode, and leave the numbers to `polyfm.training`."""
 
+from polyfm.estimators.bayes import BayesianFactorizationMachineRegressor
 from polyfm.estimators.plain import (
     FactorizationMachineClassifier,
     FactorizationMachineRegressor,
@@ -14,6 +15,7 @@ from polyfm.estimators.search import (
 )
 
 __all__ = [
+    "BayesianFactorizationMachineRegressor",
     "FactorizationMachineClassifier",
     "FactorizationMachineClassifierCV",
     "FactorizationMachineRegressor",

@@ -130,6 +130,10 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             threads_of(self.n_jobs),
         )
 
+    @property
+    def _most_epochs(self) -> int:
+        return self.max_iter
+
     def _seeds(self, n_targets: int) -> np.ndarray:
         return check_random_state(self.random_state).randint(2**31 - 1, size=n_targets)
 
@@ -192,7 +196,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         if chosen and starts[0][0] is None:
             starts = [(start, None) for start in chosen]
         session = Session(
-            recipe, self.max_iter, self.tol, self.verbose,
+            recipe, self._most_epochs, self.tol, self.verbose,
             patience=self.n_iter_no_change if self.early_stopping else None,
             checkpoint=checkpoint, watch=current_watch(), more_hooks=callbacks.hooks,
         )  # fmt: skip
@@ -288,23 +292,26 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             warnings.warn(
                 f"Training was interrupted after {results[-1].n_iter} epoch(s); the model learned so far was kept.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         elif not all(result.converged for result in results):
-            h = max((r.history for r in results if not r.converged), key=len)
-            n = solver_class(self.solver_).window or 1
-            rate = ""
-            if len(h) > n and h[-1 - n]:
-                last = "the last" if n == 1 else f"the last {n}"
-                fall = (h[-1 - n] - h[-1]) / abs(h[-1 - n])
-                rate = f"; {last} lowered the objective by {fall:.1e} of it, more than tol={self.tol:g}"
+            history = max((r.history for r in results if not r.converged), key=len)
             warnings.warn(
-                f"Not converged after max_iter={self.max_iter} epochs{rate}. Raise max_iter for a lower objective, "
-                "raise tol to stop earlier in silence, or raise beta; features of very different scales also "
-                "slow training down (try sklearn.preprocessing.StandardScaler).",
+                f"Not converged after max_iter={self.max_iter} epochs{self._rate(history)}. Raise max_iter for a lower "
+                "objective, raise tol to stop earlier in silence, or raise beta; features of very different scales "
+                "also slow training down (try sklearn.preprocessing.StandardScaler).",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
+
+    def _rate(self, h: np.ndarray) -> str:
+        """How fast the objective was still falling."""
+        n = solver_class(self.solver_).window or 1
+        if len(h) <= n or not h[-1 - n]:
+            return ""
+        last = "the last" if n == 1 else f"the last {n}"
+        fall = (h[-1 - n] - h[-1]) / abs(h[-1 - n])
+        return f"; {last} lowered the objective by {fall:.1e} of it, more than tol={self.tol:g}"
 
     # -- fitted attributes --------------------------------------------------------------------------------------------
 
@@ -312,15 +319,18 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         """Turn outcomes into fitted attributes. Objectives of several targets add up: one-vs-rest is one sum."""
         self._forget_training()
         results = [outcome.result for outcome in outcomes]
-        self._set_fitted(Fitted(recipe.model, [result.parameters for result in results]))
+        self._set_fitted(self._as_fitted(recipe, results))
         self._set_penalties(recipe)
         self.solver_ = solver
         self.n_iter_ = max(result.n_iter for result in results)
-        self.history_ = _sum_of_histories([result.history for result in results])
+        self.history_: Any = sum_of_histories([result.history for result in results])
         self.objective_ = float(self.history_[-1])
         losses = [o.validation_losses for o in outcomes if o.validation_losses is not None]
         if losses:
-            self.validation_losses_ = _sum_of_histories(losses)
+            self.validation_losses_ = sum_of_histories(losses)
+
+    def _as_fitted(self, recipe: Recipe, results: list[Result]) -> Fitted:
+        return Fitted(recipe.model, [result.parameters for result in results])
 
     def _forget_training(self) -> None:
         for name in OF_TRAINING:
@@ -425,7 +435,7 @@ def _teller(verbose: int, watch: Watch | None) -> Callable[[int, int, str], None
     return tell
 
 
-def _sum_of_histories(histories: list[np.ndarray]) -> np.ndarray:
+def sum_of_histories(histories: list[np.ndarray]) -> np.ndarray:
     """The sum of one-vs-rest histories; one that ended earlier stays at its last value."""
     longest = max(map(len, histories))
     return np.sum([np.pad(history, (0, longest - len(history)), mode="edge") for history in histories], axis=0)

@@ -34,7 +34,7 @@ class CallbackTask:
         self.context: Any = None
         self.open: list[Any] = []  # of the targets that have been begun
         if hasattr(estimator, "_skl_callbacks"):
-            n_subtasks = estimator.max_iter if n_targets == 1 else n_targets
+            n_subtasks = estimator._most_epochs if n_targets == 1 else n_targets
             self.context = estimator._init_callback_context(max_subtasks=n_subtasks)
             self.context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
 
@@ -45,7 +45,7 @@ class CallbackTask:
         context = self.context
         self._end_target()
         if self.n_targets > 1:
-            context = context.subcontext(task_name="class against the rest", max_subtasks=self.estimator.max_iter)
+            context = context.subcontext(task_name="class against the rest", max_subtasks=self.estimator._most_epochs)
             context.call_on_fit_task_begin(estimator=self.estimator, X=self.X, y=self.y)
             self.open.append(context)
         return [Callbacks(context, self.estimator, self.X, self.y, self._attributes)]

@@ -45,6 +45,9 @@ class Regressor(RegressorMixin, StreamingModel):
         -------
         self : object
         """
+        return self._fit(X, y, sample_weight, X_val, y_val)
+
+    def _fit(self, X, y, sample_weight, X_val=None, y_val=None):
         self._validate_options()
         X, y = validate_data(
             self, checked_sparse(X), y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32], y_numeric=True
@@ -152,6 +155,9 @@ class Classifier(ClassifierMixin, StreamingModel):
         -------
         self : object
         """
+        return self._fit(X, y, sample_weight, X_val, y_val)
+
+    def _fit(self, X, y, sample_weight, X_val=None, y_val=None):
         self._validate_options()
         X, y = validate_data(self, checked_sparse(X), y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32])
         check_classification_targets(y)

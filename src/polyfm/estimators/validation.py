@@ -38,7 +38,7 @@ def warn_of_sizes(X) -> None:
             f"Features differ in size by a factor of {large / small:.2g}, and one penalty cannot suit them all: the "
             "fit may be poor and slow. Scale them first, for instance with sklearn.preprocessing.StandardScaler.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
 

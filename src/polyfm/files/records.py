@@ -10,6 +10,7 @@ from polyfm import estimators
 from polyfm.files import compositions, transformers
 from polyfm.files.compositions import COMPOSITIONS
 from polyfm.files.fitted import chosen, model_to_record, restore_model, restored_stream, stream_to_record
+from polyfm.files.posteriors import posterior_to_record, restore_posterior
 from polyfm.files.transformers import FEATURES, check_features
 from polyfm.files.values import Reader, UnstorableError, Writer
 from polyfm.losses import LOSSES
@@ -17,7 +18,8 @@ from polyfm.recommend import Recommender
 from polyfm.recommend import record as recommendation
 from polyfm.tabular import TableEncoder
 
-ESTIMATORS = {
+BAYESIAN = {"BayesianFactorizationMachineRegressor": estimators.BayesianFactorizationMachineRegressor}
+ESTIMATORS: dict[str, Any] = BAYESIAN | {
     cls.__name__: cls
     for cls in (
         estimators.FactorizationMachineClassifier,
@@ -30,13 +32,15 @@ TRAINING = (
     "alpha_", "beta_", "target_range_", "objective_", "history_", "n_iter_", "solver_", "validation_losses_",
     "n_samples_seen_",
 )  # fmt: skip
+OF_POSTERIOR = ("groups_", "effective_rank_")
 SINCE_0_2 = ("kinds_", "sources_", "parts_", "rare_", "buckets_")
 # What training leaves beside the parameters. An attribute that is not listed here is not stored.
 FITTED = {
     **dict.fromkeys(ESTIMATORS, (*FEATURES, "classes_", *TRAINING)),
+    **dict.fromkeys(BAYESIAN, (*FEATURES, "classes_", *TRAINING, *OF_POSTERIOR)),
     "TableEncoder": (*FEATURES, "categorical_", "medians_", "means_", "scales_", "flagged_", *SINCE_0_2),
 }
-OPTIONAL = {"feature_names_in_", *TRAINING, *SINCE_0_2}
+OPTIONAL = {"feature_names_in_", *TRAINING, *SINCE_0_2, *OF_POSTERIOR}
 OURS: dict[str, Any] = {**ESTIMATORS, "TableEncoder": TableEncoder}
 OUTPUTS = ("default", "pandas", "polars")  # of set_output
 NOT_STORED = {"checkpoint"}  # a path: it means nothing elsewhere, and `fit` writes to it and deletes it
@@ -111,6 +115,8 @@ def _to_record(obj: Any, writer: Writer, prefix: str) -> dict:
     if name in ESTIMATORS:
         obj._validate_params()
         record["model"] = model_to_record(obj, writer, prefix)
+        if name in BAYESIAN:
+            record["posterior"] = posterior_to_record(obj._posterior, writer, prefix)
         if getattr(obj, "_stream", None) is not None:
             record["stream"] = [stream_to_record(s, writer, f"{prefix}stream{t}.") for t, s in enumerate(obj._stream)]
     if name == "TableEncoder":
@@ -171,6 +177,8 @@ def _from_record(record: dict, reader: Reader) -> Any:
     check_features(fitted)
     if name in ESTIMATORS:
         restore_model(obj, record["model"], reader)
+        if name in BAYESIAN:
+            restore_posterior(obj, record["posterior"], reader)
         if "stream" in record:
             obj._stream = [
                 restored_stream(entry, p, reader)

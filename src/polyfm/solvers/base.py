@@ -30,6 +30,7 @@ class Result(NamedTuple):
     converged: bool
     interrupted: bool
     resume: Resume
+    learned: Resume = {}  # what was learned beside the parameters, such as their variances
 
     @property
     def n_iter(self) -> int:
@@ -62,6 +63,10 @@ class Solver:
     def objective(self, problem: Problem, state: Any) -> float:
         """The objective at the state's parameters, before the first epoch."""
         return problem.objective(state.parameters)
+
+    def unit(self, problem: Problem) -> float | None:
+        """What `tol` is a fraction of; None: of the objective itself."""
+        return None
 
     def update(self, problem: Problem, state: Any) -> float | None:
         """One epoch: the objective after it, or None where nothing lowers it any more."""
@@ -99,6 +104,14 @@ class Solver:
     def finish(self, problem: Problem, state: Any) -> float | None:
         """Called once after the last epoch; the objective, where the parameters have changed once more."""
         return None
+
+    def settle(self, problem: Problem, state: Any) -> float:
+        """The objective at parameters that are whole, whatever an interruption has made of the rest of the state."""
+        return problem.objective(state.parameters)
+
+    def learned(self, problem: Problem, state: Any) -> Resume:
+        """What was learned beside the parameters."""
+        return {}
 
     def running(self) -> AbstractContextManager:
         """What surrounds all epochs."""
@@ -169,7 +182,9 @@ def run_in_place(
             "The objective is not finite at the start: the targets or features are too large for "
             f"{problem.design.dtype}. Scale them first, for instance with sklearn.preprocessing.StandardScaler."
         )
-    monitor = Monitor(first, max_iter, tol, solver.window, verbose, hooks, list(history or []))
+    monitor = Monitor(
+        first, max_iter, tol, solver.window, verbose, hooks, list(history or []), unit=solver.unit(problem)
+    )
     epoch = solver.update_safely if solver.keeps_predictions and problem.is_delicate else solver.update_in_place
     interrupted = False
     try:
@@ -193,9 +208,10 @@ def run_in_place(
     if interrupted:
         # It may have come in the middle of an epoch: the parameters are whole, what a state keeps beside them may not
         # belong to them.
-        last = problem.objective(state.parameters)
+        last = solver.settle(problem, state)
     if last is not None:
         monitor.history[-1:] = [last]
     parameters = state.parameters._replace(factors=tuple(map(np.ascontiguousarray, state.parameters.factors)))
     resume = {} if interrupted else solver.resume(state)
-    return Result(parameters, np.array(monitor.history), monitor.converged, interrupted, resume)
+    learned = solver.learned(problem, state)
+    return Result(parameters, np.array(monitor.history), monitor.converged, interrupted, resume, learned)

@@ -18,7 +18,8 @@ class Monitor:
     """Called after each epoch with the objective and the solver's state.
 
     Training has converged when `window` epochs lower the best objective by less than the fraction `tol` of it. The
-    criterion is relative, so that it means the same in any units of X and y. Without a window there is nothing to
+    criterion is relative, so that it means the same in any units of X and y. An objective whose zero means nothing,
+    such as a log-likelihood, has a `unit` instead, of which `tol` is a fraction. Without a window there is nothing to
     judge, and training goes on until `max_iter` or until a hook is content.
     """
 
@@ -32,6 +33,7 @@ class Monitor:
     converged: bool = False
     note: str = ""  # what a hook wants printed, such as a validation score
     began: float = field(default_factory=time.perf_counter)
+    unit: float | None = None
 
     def __post_init__(self) -> None:
         self._lowest = list(itertools.accumulate([self.first, *self.history], min))  # so far, after each epoch
@@ -66,10 +68,10 @@ class Monitor:
     def _judge(self) -> None:
         if self.window is None:
             return
-        self.converged = bool(self.history[-1] <= NEGLIGIBLE * self.first)
+        self.converged = self.unit is None and bool(self.history[-1] <= NEGLIGIBLE * self.first)
         if len(self.history) >= self.window:
             earlier, latest = self._lowest[-1 - self.window], min(self.history[-self.window :])
-            self.converged |= bool(earlier - latest <= self.tol * abs(earlier))
+            self.converged |= bool(earlier - latest <= self.tol * (abs(earlier) if self.unit is None else self.unit))
 
     def nothing_left(self, objective: Callable[[Any], float], state: Any) -> None:
         """Nothing lowers the objective any more: training has converged, with at least one epoch in its history."""

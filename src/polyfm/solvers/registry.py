@@ -12,6 +12,7 @@ from polyfm.solvers.gauss_newton import GaussNewton
 from polyfm.solvers.lbfgs import LBFGS
 from polyfm.solvers.schedule import Schedule
 from polyfm.solvers.sgd import SGD
+from polyfm.solvers.variational import Variational
 
 SOLVERS: dict[str, type[Solver]] = {
     "cd": CoordinateDescent,
@@ -20,6 +21,7 @@ SOLVERS: dict[str, type[Solver]] = {
     "lbfgs": LBFGS,
     "sgd": SGD,
 }
+INFERENCE: dict[str, type[Solver]] = {"variational": Variational}  # those of Bayesian machines
 FEW_PARAMETERS = 1000
 
 
@@ -55,15 +57,19 @@ def make_solver(name: str, **options) -> Solver:
 
 
 def solver_class(name: str) -> type[Solver]:
-    if name not in SOLVERS:
+    if name not in SOLVERS and name not in INFERENCE:
         raise ValueError(f"solver={name!r} is not known; use 'auto' or one of {sorted(SOLVERS)}.")
-    return SOLVERS[name]
+    return SOLVERS[name] if name in SOLVERS else INFERENCE[name]
 
 
 def check_solver(name: str, model: Model, fit_lambdas: bool, who: str) -> None:
     """Refuse a solver that cannot train this model, before any work is done."""
     if name == "auto":
         return
+    if name in INFERENCE:
+        raise ValueError(
+            f"solver={name!r} is Bayesian inference: use BayesianFactorizationMachineRegressor(inference={name!r})."
+        )
     cls = solver_class(name)
     if cls.needs_multilinear and not model.is_multilinear:
         others = _listed(names_of("needs_multilinear", False))

@@ -18,6 +18,7 @@ from polyfm.loops import arrange
 N_COLOURS = 64
 N_SHARES = 16  # that threads draw from: enough for those who are faster to do more, and to keep many threads busy
 NONZEROS_WORTH_A_THREAD = 2**15  # fewer take less time than threads need to agree
+FEATURES_OF_A_SMALL_FIELD = 10
 SAMPLES_OF_A_RARE_FEATURE = 8  # with fewer, sums by feature take as much memory as the samples
 
 
@@ -138,3 +139,18 @@ class Schedule:
         _, chosen = np.unique(ahead[cuts] * (2 * row_order.n_row_blocks(n)) // n, return_index=True)
         cuts = cuts[chosen]
         return np.concatenate(([0], ahead[cuts], [n])), np.concatenate(([0], cuts, [bounds[1]]))
+
+
+def one_hot_fields(design: Design) -> np.ndarray:
+    """The field of each feature, counted from 0: features of a field have no row in common. Small fields are one, and
+    so are all features of data that are not made of fields."""
+    indptr, rows, _ = design.columns
+    d, field = design.shape[1], np.zeros(design.shape[1], dtype=np.int64)
+    if rows is None or not len(rows):
+        return field
+    colours = arrange.colour(indptr, rows, design.shape[0])
+    within = colours < N_COLOURS
+    if np.diff(indptr.astype(np.int64))[within].sum() < 0.75 * len(rows):
+        return field
+    small = np.bincount(colours, minlength=N_COLOURS + 1)[colours] < FEATURES_OF_A_SMALL_FIELD
+    return np.unique(np.where(small, N_COLOURS, colours), return_inverse=True)[1].reshape(d)

@@ -1,7 +1,7 @@
 """Variational inference for factorization machines: the best posterior of independent Gaussians, and of the precisions
 and means of each field and basis (`core.hyper`).
 
-    y_i ~ N(f_i, 1 / (tau w_i)),   tau ~ Gamma(a0 / 2, s2 / 2)
+    z_i ~ N(f_i, 1 / (tau w_i)),   z the targets or, for classes, latent ones (`likelihood`)
 
 The objective is minus the evidence lower bound, which never falls. Nothing has to be tuned: the scale of the prior on
 the bases is that at which interactions would be as large as what the linear model leaves over. It is held for some
@@ -9,31 +9,34 @@ epochs, so that bases learn something before they are judged by their size.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from scipy.special import psi
 
-from polyfm.core.hyper import A0, Groups, Hyper, entropy, gamma_divergence
+from polyfm.core.hyper import Groups, Hyper, entropy
+from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
 from polyfm.core.threads import Team
 from polyfm.loops import moments
 from polyfm.loops.prior import Prior
 from polyfm.solvers.base import Resume, Solver
+from polyfm.solvers.likelihood import LIKELIHOODS, weighted_sum
 from polyfm.solvers.schedule import N_SHARES, Plan, Schedule
 
 HOLD = 5  # epochs with the prior held
 LINEAR = 3  # epochs of the linear weights alone, before the first
 REFRESH = 10  # epochs after which residuals are computed anew
-TINY = 1e-12  # of the squared targets: less is no noise, but rounding
+SPREAD, CERTAINTY = 0.3, 0.1  # of the bases at the start: of their means, and of each around its mean, in prior units
+FEW = 2**16  # samples, to which unit weights are given: a loop less to compile
 
 
 @dataclass
 class Part:
     """Parameters of one kind, (bases, features + dummies): linear weights, or the bases of one degree."""
 
-    form: object
+    form: Any
     n_dummies: int
     mean: np.ndarray
     variance: np.ndarray
@@ -45,12 +48,15 @@ class State:
     parameters: Parameters  # the means
     S: np.ndarray  # (samples, 1 + cache): expected residuals, then moments of one basis
     plan: Plan
-    parts: list[Part]  # the linear weights first, where there are any
-    s2: float  # size of squared residuals
-    rate: float  # of the distribution of tau
-    squares: float  # E sum w (f - y)^2
-    intercept_variance: float
+    weight: np.ndarray | None
+    sizes: np.ndarray  # (features,): mean squares
+    likelihood: Any
+    parts: list[Part] = field(default_factory=list)  # the linear weights first, where there are any
+    squares: float = 0.0  # E sum w (f - z)^2
+    intercept: float = 0.0
+    intercept_variance: float = 0.0
     epoch: int = 0
+    trace: list[tuple[float, float, float]] = field(default_factory=list)  # of each epoch: bound, noise, rank
 
 
 @dataclass(frozen=True)
@@ -60,57 +66,77 @@ class Variational(Solver):
     n_threads: int = 1
     seed: int = 0
     groups: np.ndarray | None = None
+    likelihood: str = "gaussian"
 
     summary = "variational inference"
     epoch = "one pass over the means and variances of all parameters"
     needs_multilinear = True
     fits_lambdas = False
+    window = 8  # more than those with the prior held
+    resume_kinds = {"epoch": "i"}
 
     # -- start --------------------------------------------------------------------------------------------------------
 
     def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
-        design, model = problem.design, problem.model
-        (n, d), weight = design.shape, problem.response.weight
-        if any(group.form.kernel != "anova" or group.form.lifted for group in model.groups):
+        if any(group.form.kernel != "anova" or group.form.lifted for group in problem.model.groups):
             raise ValueError("Variational inference is for factorization machines with method='direct'.")
-        labels = np.zeros(d, dtype=np.int64) if self.groups is None else np.asarray(self.groups, dtype=np.int64)
-        total, y = problem.total_weight, problem.y.astype(np.float64)
-        w = np.ones(n) if weight is None else weight.astype(np.float64)
-        parts: list[Part] = []
-        plan = self._plan(problem)
-        S = np.zeros((n, 1 + max(moments.moments_of(group.degree).n_cached for group in model.groups)))
-        parameters.coef[:] = 0.0
-        parameters.intercept[:] = w @ y / total if model.fit_intercept else 0.0
-        S[:, 0] = parameters.intercept[0] - y
-        smallest = TINY * max(float(w @ y**2) / total, 1e-200)
-        s2 = max(float(w @ S[:, 0] ** 2 / total), smallest)
-        state = State(parameters, S, plan, parts, s2, 0.0, total * s2, 0.0)
-        self._learn_noise(problem, state)
-        of_squares = [self._mean_of_squares(problem, degree) for degree in (1, *(g.degree for g in model.groups))]
+        state = self._blank(problem, parameters)
+        if resume:
+            self._restore(problem, state, resume)
+            return state
+        model, likelihood, S, n = problem.model, state.likelihood, state.S, problem.total_weight
+        state.intercept = likelihood.constant(problem) if model.fit_intercept else 0.0
+        S[:, 0] = state.intercept - likelihood.z
+        likelihood.begin(problem, S[:, 0])
+        state.intercept_variance = 1 / (likelihood.tau * n) if model.fit_intercept else 0.0
+        state.squares = weighted_sum(problem, S[:, 0] ** 2) + n * state.intercept_variance
+        of_squares = [self._mean_of_squares(problem, state, degree) for degree in _degrees(model)]
         if model.fit_linear:
-            precision = (of_squares[0] or s2) / s2
-            hyper = Hyper.held(Groups.from_labels(labels), 1, precision, 1 / precision)
-            parts.append(Part(moments.moments_of(1), 0, np.zeros((1, d)), np.zeros((1, d)), hyper))
+            precision = of_squares.pop(0) * likelihood.tau or 1.0
+            state.parts.append(self._part(problem, 1, 1, 0, precision, precision))
+            state.squares = weighted_sum(problem, S[:, 0] ** 2 + self.variances(problem, state))
             for _ in range(LINEAR):
                 self._sweep(problem, state)
-                self._learn_noise(problem, state)
-            state.s2 = s2 = max(float(w @ S[:, 0] ** 2 / total), smallest)
+                state.squares = likelihood.learn(problem, S[:, 0], state.squares)
+            likelihood.begin(problem, S[:, 0])
         rng = np.random.RandomState(self.seed)
-        for group, size in zip(model.groups, of_squares[1:], strict=True):
-            # k size / lam^m, the variance of the interactions, is s2 when held; the prior expects a quarter of it.
-            scale = (group.n_bases * size / s2) ** (1 / group.degree) or 1.0
-            dummies = labels.max() + 1 + np.zeros(group.n_dummies, dtype=np.int64)
-            groups = Groups.from_labels(np.concatenate([labels, dummies]))
+        for group, size in zip(model.groups, of_squares, strict=True):
+            # k size / lam^m, the variance of the interactions, is that of the noise when held; the prior expects a
+            # quarter of it.
+            scale = (group.n_bases * size * likelihood.tau) ** (1 / group.degree) or 1.0
             prior = scale * 4.0 ** (1 / group.degree)
-            shape = group.n_bases, d + group.n_dummies
-            part = Part(
-                moments.moments_of(group.degree), group.n_dummies, rng.standard_normal(shape) * 0.3 / math.sqrt(scale),
-                np.zeros(shape), Hyper.held(groups, group.n_bases, scale, 1 / prior),
-            )  # fmt: skip
-            parts.append(part)
+            part = self._part(problem, group.degree, group.n_bases, group.n_dummies, scale, prior)
+            part.mean[:] = rng.standard_normal(part.mean.shape) * SPREAD / math.sqrt(scale)
+            state.parts.append(part)
         self._publish(problem, state)
         self._refresh(problem, state)
+        state.squares = likelihood.learn(problem, S[:, 0], state.squares)
         return state
+
+    def _blank(self, problem: Problem, parameters: Parameters) -> State:
+        """A state of the right shapes, without parts."""
+        design, (n, _) = problem.design, problem.design.shape
+        weight = problem.response.weight
+        if weight is not None or n <= FEW:
+            weight = np.ones(n) if weight is None else weight.astype(np.float64)
+        S = np.zeros((n, 1 + max(moments.moments_of(group.degree).n_cached for group in problem.model.groups)))
+        for lams in parameters.lambdas:
+            lams[:] = 1.0
+        parameters.coef[:] = 0.0
+        likelihood = LIKELIHOODS[self.likelihood](problem)
+        return State(parameters, S, self._plan(problem), weight, design.derived(mean_squares), likelihood)
+
+    def _part(
+        self, problem: Problem, degree: int, n_bases: int, n_dummies: int, precision: float, prior: float
+    ) -> Part:
+        """Means of 0. The precision is held; what it is expected to be later is `prior`."""
+        d = problem.design.shape[1]
+        labels = np.zeros(d, dtype=np.int64) if self.groups is None else np.asarray(self.groups, dtype=np.int64)
+        dummies = np.full(n_dummies, labels.max() + 1)
+        hyper = Hyper.held(Groups.from_labels(np.concatenate([labels, dummies])), n_bases, precision, 1 / prior)
+        shape = n_bases, d + n_dummies
+        variance = np.full(shape, CERTAINTY**2 / precision)
+        return Part(moments.moments_of(degree), n_dummies, np.zeros(shape), variance, hyper)
 
     def _plan(self, problem: Problem) -> Plan:
         (n, d), design = problem.design.shape, problem.design
@@ -119,20 +145,68 @@ class Variational(Solver):
         return Plan(np.array([0, n]), np.zeros(2, dtype=np.int64), np.array([[0, d]]))
 
     @staticmethod
-    def _mean_of_squares(problem: Problem, degree: int) -> float:
+    def _mean_of_squares(problem: Problem, state: State, degree: int) -> float:
         """The mean over rows of A^m(1, x^2), dummy features aside: the variance of A^m(p, x) at p ~ N(0, 1)."""
         d = problem.design.shape[1]
         sums = np.zeros(problem.design.shape[0])
         ones = np.ones((d, 1))
         moments.add_variances((0.0,) * degree, 0, tuple(problem.design.rows), 0.0 * ones, ones, 0, len(sums), sums)
-        weight = problem.response.weight
-        return float(np.average(sums, weights=weight))
+        return weighted_sum(problem, sums) / problem.total_weight
+
+    # -- checkpoints --------------------------------------------------------------------------------------------------
+
+    def resume(self, state: State) -> Resume:
+        arrays = {
+            "residuals": state.S[:, 0].copy(),
+            "numbers": np.array([state.squares, state.intercept, state.intercept_variance]),
+            "epoch": np.array([state.epoch]),
+            "trace": np.array(state.trace).reshape(-1, 3),
+        }
+        for i, part in enumerate(state.parts):
+            hyper = part.hyper
+            arrays |= {f"mean{i}": part.mean.copy(), f"variance{i}": part.variance.copy(), f"rate{i}": hyper.rate}
+            arrays |= {f"centre{i}": hyper.mean, f"b0{i}": np.array([hyper.b0])}
+        return arrays | state.likelihood.resume()
+
+    def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
+        n, d = problem.design.shape
+        shapes: dict[str, tuple[int | None, ...]] = {
+            "residuals": (n,), "numbers": (3,), "epoch": (1,), "trace": (None, 3), **LIKELIHOODS[self.likelihood].shapes
+        }  # fmt: skip
+        if "latent" in shapes:
+            shapes["latent"] = (n,)
+        n_groups = 1 if self.groups is None else int(np.max(self.groups)) + 1
+        kinds = [(1, 0)] * problem.model.fit_linear + [(g.n_bases, g.n_dummies) for g in problem.model.groups]
+        for i, (n_bases, n_dummies) in enumerate(kinds):
+            by_group = n_groups + (n_dummies > 0), n_bases
+            shapes |= {f"mean{i}": (n_bases, d + n_dummies), f"variance{i}": (n_bases, d + n_dummies), f"b0{i}": (1,)}
+            shapes |= {f"rate{i}": by_group, f"centre{i}": by_group}
+        return shapes
+
+    def _restore(self, problem: Problem, state: State, resume: Resume) -> None:
+        state.S[:, 0] = resume["residuals"]
+        state.squares, state.intercept, state.intercept_variance = resume["numbers"].tolist()
+        state.epoch = int(resume["epoch"][0])
+        state.trace = [tuple(row) for row in resume["trace"].tolist()]
+        state.likelihood.restore(resume)
+        kinds = [(1, 1, 0)] * problem.model.fit_linear
+        kinds += [(g.degree, g.n_bases, g.n_dummies) for g in problem.model.groups]
+        for i, kind in enumerate(kinds):
+            part = self._part(problem, *kind, 1.0, 1.0)
+            part.mean[:], part.variance[:] = resume[f"mean{i}"], resume[f"variance{i}"]
+            b0 = float(resume[f"b0{i}"][0])
+            part.hyper = part.hyper._replace(b0=b0, rate=resume[f"rate{i}"].copy(), mean=resume[f"centre{i}"].copy())
+            state.parts.append(part)
+        self._publish(problem, state)
 
     # -- epochs -------------------------------------------------------------------------------------------------------
 
+    def unit(self, problem: Problem) -> float:
+        """What is gained is judged by row."""
+        return problem.total_weight
+
     def objective(self, problem: Problem, state: State) -> float:
-        """Of the linear model that training starts from, as a point: its negative log-likelihood."""
-        return 0.5 * problem.total_weight * (1 + math.log(2 * math.pi * state.s2))
+        return -self.bound(problem, state)
 
     def update(self, problem: Problem, state: State) -> float:
         self._sweep(problem, state)
@@ -143,36 +217,59 @@ class Variational(Solver):
         self._publish(problem, state)
         if state.epoch % REFRESH == 0:
             self._refresh(problem, state)
-        self._learn_noise(problem, state)
+        state.squares = state.likelihood.learn(problem, state.S[:, 0], state.squares)
+        bound = self.bound(problem, state)
+        state.trace.append((bound, 1 / math.sqrt(state.likelihood.tau), self.effective_rank(state)))
+        return -bound
+
+    def settle(self, problem: Problem, state: State) -> float:
+        self._publish(problem, state)
+        self._refresh(problem, state)
+        state.squares = state.likelihood.learn(problem, state.S[:, 0], state.squares)
         return -self.bound(problem, state)
 
-    def tau(self, problem: Problem, state: State) -> float:
-        """The expected precision of the noise."""
-        return (A0 + problem.total_weight) / (2 * state.rate)
+    def learned(self, problem: Problem, state: State) -> Resume:
+        """Variances of all parameters, the standard deviation of the noise, and the trace of all epochs."""
+        parts, dtype = list(state.parts), problem.design.dtype
+        shape = state.parameters.coef.shape
+        coef = parts.pop(0).variance[0] if problem.model.fit_linear else np.zeros(shape)
+        arrays = {f"variance{g}": part.variance[:, None].astype(dtype) for g, part in enumerate(parts)}
+        arrays |= {"coef": coef.astype(dtype), "intercept": np.array([state.intercept_variance], dtype=dtype)}
+        arrays |= {"noise": np.array([1 / math.sqrt(state.likelihood.tau)])}
+        return arrays | {"trace": np.array(state.trace).reshape(-1, 3)}
 
     def bound(self, problem: Problem, state: State) -> float:
         """The evidence lower bound."""
-        n, shape = problem.total_weight, (A0 + problem.total_weight) / 2
-        value = 0.5 * n * (psi(shape) - math.log(state.rate) - math.log(2 * math.pi))
-        value -= 0.5 * shape / state.rate * state.squares + gamma_divergence(shape, state.rate, A0 / 2, state.s2 / 2)
+        value = state.likelihood.bound(problem, state.squares)
         if problem.model.fit_intercept:
             value += entropy(np.array([state.intercept_variance]))
         return float(value + sum(part.hyper.bound(part.mean, part.variance) for part in state.parts))
 
-    def _learn_noise(self, problem: Problem, state: State) -> None:
-        state.rate = (state.s2 + max(state.squares, 0.0)) / 2
+    @staticmethod
+    def effective_rank(state: State) -> float:
+        """exp of the entropy of the bases' shares in the squared size of the interactions, about (sum_j E x_j^2
+        m_j^2)^degree each: how many of equal size they are worth (Roy and Vetterli, 2007)."""
+        sizes = []
+        for part in state.parts:
+            degree = len(part.form.degree_slots)
+            if degree > 1:
+                squares = np.concatenate([state.sizes, np.ones(part.n_dummies)])
+                sizes.append((part.mean**2 @ squares) ** degree)
+        shares = np.concatenate(sizes)
+        shares = shares[shares > 0] / max(shares.sum(), 1e-300)
+        return float(np.exp(-shares @ np.log(shares))) if len(shares) else 0.0
 
     def _sweep(self, problem: Problem, state: State) -> None:
-        design, weight, S = problem.design, problem.response.weight, state.S
-        tau = self.tau(problem, state)
+        design, weight, S = problem.design, state.weight, state.S
+        tau = state.likelihood.tau
         if problem.model.fit_intercept:
             total = problem.total_weight
-            slope = float(S[:, 0].sum() if weight is None else weight.astype(np.float64) @ S[:, 0])
+            slope = weighted_sum(problem, S[:, 0])
             delta, variance = -slope / total, 1 / (tau * total)
             state.squares += total * (delta * delta + variance - state.intercept_variance) + 2 * slope * delta
             state.intercept_variance = variance
             S[:, 0] += delta
-            state.parameters.intercept[:] += delta
+            state.intercept += delta
         schedule = design.derived(Schedule)
         data = tuple(design.columns), tuple(design.rows), schedule.order if design.is_sparse else None
         threads = min(self.n_threads, N_SHARES) if design.is_sparse and schedule.groups is not None else 1
@@ -188,18 +285,17 @@ class Variational(Solver):
     def _publish(self, problem: Problem, state: State) -> None:
         """The means, as parameters."""
         parts = list(state.parts)
+        state.parameters.intercept[:] = state.intercept
         if problem.model.fit_linear:
             state.parameters.coef[:] = parts.pop(0).mean[0]
-        for P, lams, part in zip(state.parameters.factors, state.parameters.lambdas, parts, strict=False):
+        for P, part in zip(state.parameters.factors, parts, strict=False):
             P[:, 0] = part.mean
-            lams[:] = 1.0
 
     def _refresh(self, problem: Problem, state: State) -> None:
         """Residuals, and their expected squares, from the parameters: rounding never accumulates."""
-        problem.shifted_predictions(state.parameters, state.S[:, 0])
-        r, weight = state.S[:, 0], problem.response.weight
-        w = np.ones(len(r)) if weight is None else weight.astype(np.float64)
-        state.squares = float(w @ (r * r + self.variances(problem, state)))
+        problem.model.predict(state.parameters, problem.design, state.S[:, 0])
+        state.S[:, 0] -= state.likelihood.z
+        state.squares = weighted_sum(problem, state.S[:, 0] ** 2 + self.variances(problem, state))
 
     def variances(self, problem: Problem, state: State) -> np.ndarray:
         """Var f of every row."""
@@ -207,5 +303,20 @@ class Variational(Solver):
         out = np.full(n, state.intercept_variance)
         for part in state.parts:
             M, V = np.ascontiguousarray(part.mean.T), np.ascontiguousarray(part.variance.T)
-            moments.add_variances(part.form.degree_slots, part.n_dummies, rows, M, V, 0, n, out)  # type: ignore[attr-defined]
+            moments.add_variances(part.form.degree_slots, part.n_dummies, rows, M, V, 0, n, out)
         return out
+
+
+def _degrees(model: Model) -> list[int]:
+    """Of the parts: 1 for the linear weights, then those of the bases."""
+    return [1] * model.fit_linear + [group.degree for group in model.groups]
+
+
+def mean_squares(design) -> np.ndarray:
+    """(features,): the mean square of each."""
+    indptr, _, data = design.columns
+    counts = np.diff(indptr.astype(np.int64)).astype(np.float64)
+    if data is not None:
+        ends = np.concatenate([[0.0], np.cumsum(data.astype(np.float64) ** 2)])
+        counts = np.diff(ends[indptr.astype(np.int64)])
+    return counts / design.shape[0]

@@ -92,7 +92,7 @@ def write_checkpoint(path: Path, key: str, saved: Saved) -> None:
         arrays |= result.parameters.to_arrays(f"{i}/") | {f"{i}/history": result.history}
         if outcome.validation_losses is not None:
             arrays[f"{i}/validation_losses"] = outcome.validation_losses
-        arrays |= _under(f"{i}/resume/", result.resume)
+        arrays |= _under(f"{i}/resume/", result.resume) | _under(f"{i}/learned/", result.learned)
         targets.append({"converged": bool(result.converged)})
     if saved.running is not None:
         i, running = len(saved.finished), saved.running
@@ -170,7 +170,8 @@ def _saved(targets: list[dict[str, Any]], arrays: dict[str, np.ndarray]) -> Save
             hooks = {name: _below(f"hooks/{name}/", own) for name in names}
             running = Running(parameters, first, history, resume, hooks)
         else:
-            result = Result(parameters, own["history"], bool(target["converged"]), False, resume)
+            learned = _below("learned/", own)
+            result = Result(parameters, own["history"], bool(target["converged"]), False, resume, learned)
             finished.append(Outcome(result, own.get("validation_losses")))
     return Saved(arrays["seeds"], finished, running)
 

@@ -1,6 +1,6 @@
 """Recipe: from data to a problem, a start and a solver. Fits, searches, paths and streams all cook by it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ class Recipe:
     fit_lambdas: bool = False
     batch_size: int | str = "auto"
     n_threads: int = 1
+    more: dict[str, Any] = field(default_factory=dict)  # options of the solver that only it has
 
     @property
     def is_complete(self) -> bool:
@@ -64,4 +65,5 @@ class Recipe:
             "seed": seed,
             "batch_size": self.batch_size,
         }
-        return make_solver(name, **{key: given[key] for key in given.keys() & solver_class(name).options()})
+        known = {key: given[key] for key in given.keys() & solver_class(name).options()}
+        return make_solver(name, **known, **self.more)

@@ -1,0 +1,257 @@
+"""Bayesian factorization machines: no penalties to choose, and predictions that say how sure they are."""
+
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from polyfm.core.design import Design
+from polyfm.core.fitted import Fitted
+from polyfm.core.parameters import Parameters
+from polyfm.core.posterior import Gaussians, posterior_of
+from polyfm.core.sparse import checked_sparse
+from polyfm.estimators._sklearn import StrOptions, fit_context, with_callbacks
+from polyfm.estimators.base import OF_TRAINING, PolynomialModel, sum_of_histories
+from polyfm.estimators.bayes_docstrings import documented_bayes
+from polyfm.estimators.targets import Regressor
+from polyfm.estimators.validation import threads_of
+from polyfm.losses import as_loss
+from polyfm.solvers import Result
+from polyfm.solvers.registry import INFERENCE
+from polyfm.solvers.schedule import one_hot_fields
+from polyfm.training.checkpoint import Outcome
+from polyfm.training.recipe import Recipe
+from polyfm.training.session import Start
+
+KEPT = (
+    "degree", "n_components", "fit_lower", "fit_linear", "fit_intercept", "max_iter", "tol", "checkpoint",
+    "checkpoint_interval", "warm_start", "n_jobs", "random_state", "verbose",
+)  # fmt: skip
+
+
+class Bayesian(PolynomialModel):
+    """What Bayesian machines share. What other estimators have as parameters is settled here."""
+
+    _kernel = "anova"
+    _likelihood: str
+    loss: Any = "squared"
+    method, init_lambdas, fit_lambdas, init_scale, batch_size = "direct", "ones", False, 0.1, "auto"
+    alpha = beta = 0.0  # the posterior has priors of its own
+    early_stopping, validation_fraction, n_iter_no_change = False, 0.1, 5
+
+    _parameter_constraints = {name: PolynomialModel._parameter_constraints[name] for name in KEPT} | {
+        "inference": [StrOptions(set(INFERENCE))],
+        "groups": [StrOptions({"auto"}), "array-like", None],
+    }
+
+    @property
+    def solver(self) -> str:
+        return self.inference
+
+    # -- what to train ------------------------------------------------------------------------------------------------
+
+    def _validate_options(self) -> None:
+        self._model()
+
+    def _recipe(self, n_features: int) -> Recipe:
+        if self.groups is not None and not isinstance(self.groups, str):
+            shape = np.shape(self.groups)
+            if shape != (n_features,):
+                raise ValueError(
+                    f"groups has shape {shape}; pass the field of each of the {n_features} features, one label each, "
+                    "or 'auto'."
+                )
+        return Recipe(
+            self._model(), as_loss(self.loss), 0.0, 0.0, solver=self.inference, n_threads=threads_of(self.n_jobs),
+            more={"likelihood": self._likelihood},
+        )  # fmt: skip
+
+    def _complete(
+        self, recipe: Recipe, design: Design, X, targets, sample_weight, rows, seeds: np.ndarray, *, keep: bool
+    ) -> tuple[Recipe, list[Parameters]]:
+        """The recipe with the group of each feature: as given, or found in the rows that count."""
+        n_features = X.shape[1]
+        if self.groups is None:
+            labels, codes = np.zeros(n_features, dtype=np.int64), np.zeros(n_features, dtype=np.int64)
+        elif isinstance(self.groups, str):
+            if sample_weight is not None and not sample_weight.all():
+                design = Design(X[np.flatnonzero(sample_weight)])
+            labels = codes = one_hot_fields(design)
+        else:
+            labels = np.asarray(self.groups)
+            _, codes = np.unique(labels, return_inverse=True)
+        self.groups_: np.ndarray = labels
+        return replace(recipe, more=recipe.more | {"groups": codes.astype(np.int64)}), []
+
+    def _warm_starts(self, model, design: Design, n_targets: int, key: str) -> list[Start]:
+        """Where the last fit ended, if it was of the same data and parameters; anew else."""
+        resume = getattr(self, "_resume", None)
+        if not self.warm_start or resume is None or resume[0] != key or not all(resume[1]):
+            return [(None, None)] * n_targets
+        return [(p.copy(design.dtype), r) for p, r in zip(self._means, resume[1], strict=True)]
+
+    def __getstate__(self):
+        return {name: value for name, value in super().__getstate__().items() if name != "_means"}
+
+    # -- fitted attributes --------------------------------------------------------------------------------------------
+
+    def _keep(self, recipe: Recipe, outcomes: list[Outcome], solver: str) -> None:
+        super()._keep(recipe, outcomes, solver)
+        traces = [outcome.result.learned["trace"] for outcome in outcomes]
+        self.history_ = {
+            "elbo": sum_of_histories([trace[:, 0] for trace in traces]),
+            "noise": sum_of_histories([trace[:, 1] for trace in traces]) / len(traces),
+            "effective_rank": sum_of_histories([trace[:, 2] for trace in traces]) / len(traces),
+        }
+        self.effective_rank_ = float(self.history_["effective_rank"][-1])
+
+    def _as_fitted(self, recipe: Recipe, results: list[Result]) -> Fitted:
+        if self.warm_start:
+            self._means = [result.parameters for result in results]
+        found = [posterior_of(recipe.model, result.parameters, result.learned) for result in results]
+        self._posterior: list[Gaussians] = [posterior for _, _, posterior in found]
+        return Fitted(found[0][0], [parameters for _, parameters, _ in found])
+
+    def _set_penalties(self, recipe: Recipe) -> None:
+        """There are none."""
+
+    def _forget_training(self) -> None:
+        for name in (*OF_TRAINING, "effective_rank_"):
+            self.__dict__.pop(name, None)
+
+    def _rate(self, h: np.ndarray) -> str:
+        n = INFERENCE[self.solver_].window or 1
+        return "" if len(h) <= n else f"; the last {n} raised the bound by {h[-1 - n] - h[-1]:.2g} in all"
+
+    def _converted(self, method: str):
+        if method == "direct":
+            return super()._converted(method)
+        raise ValueError(f"{type(self).__name__} has no lifted form: a posterior is over the bases themselves.")
+
+    # -- prediction ---------------------------------------------------------------------------------------------------
+
+    def _raw_variances(self, X) -> np.ndarray:
+        """Variances of the predictions, (targets, samples), without that of the noise."""
+        check_is_fitted(self)
+        X = validate_data(self, checked_sparse(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        design, threads = Design(X), threads_of(self.n_jobs)
+        return np.stack(
+            [
+                posterior.variances(self._fitted.model, p, design, threads)
+                for posterior, p in zip(self._posterior, self._fitted.targets, strict=True)
+            ]
+        )
+
+
+@documented_bayes
+class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
+    _likelihood = "gaussian"
+    _parameter_constraints = Bayesian._parameter_constraints | {"clip": ["boolean"]}
+
+    def __init__(
+        self,
+        *,
+        degree=2,
+        n_components=10,
+        inference="variational",
+        groups="auto",
+        clip=False,
+        fit_lower="explicit",
+        fit_linear=True,
+        fit_intercept=True,
+        max_iter=200,
+        tol=1e-3,
+        checkpoint=None,
+        checkpoint_interval=10,
+        warm_start=False,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.degree = degree
+        self.n_components = n_components
+        self.inference = inference
+        self.groups = groups
+        self.clip = clip
+        self.fit_lower = fit_lower
+        self.fit_linear = fit_linear
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.checkpoint = checkpoint
+        self.checkpoint_interval = checkpoint_interval
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight of 2 is the row twice.
+
+        Returns
+        -------
+        self : object
+        """
+        return self._fit(X, y, sample_weight)
+
+    @property
+    def noise_(self) -> float:
+        """The standard deviation of targets around what the model would predict if its parameters were known."""
+        check_is_fitted(self)
+        return float(np.sqrt(np.mean(np.square(self._posterior[0].noise))))
+
+    def predict(self, X, return_std=False):
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        return_std : bool, default=False
+            Whether to return standard deviations, too.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            The means.
+        std : ndarray of shape (n_samples,)
+            With ``return_std=True``: the standard deviations of new targets. Their squares are the variance of the
+            prediction, which is large where little is known, and that of the noise.
+        """
+        y = super().predict(X)
+        if not return_std:
+            return y
+        return y, np.sqrt(self._raw_variances(X)[0] + self.noise_**2).astype(y.dtype)
+
+    def predict_interval(self, X, coverage=0.9):
+        """Intervals that new targets are within, with the probability `coverage`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            More than 0 and less than 1.
+
+        Returns
+        -------
+        low, high : ndarrays of shape (n_samples,)
+        """
+        if not isinstance(coverage, Real) or isinstance(coverage, bool) or not 0 < coverage < 1:
+            raise ValueError(f"coverage must be a number between 0 and 1, such as 0.9, got {coverage!r}.")
+        y, std = self.predict(X, return_std=True)
+        half = std * np.asarray(ndtri(0.5 + float(coverage) / 2), dtype=std.dtype)
+        low, high = y - half, y + half
+        if self.clip:
+            low, high = (np.clip(bound, *self.target_range_.astype(y.dtype)) for bound in (low, high))
+        return low, high

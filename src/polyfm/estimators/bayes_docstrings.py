@@ -1,0 +1,126 @@
+"""The docstrings of Bayesian estimators, whose parameters and attributes are the same but for a few words."""
+
+import inspect
+from typing import TypeVar
+
+T = TypeVar("T", bound=type)
+
+_BODY = """Bayesian factorization machine {task}, of any degree.
+
+    f(x) = <w, x> + w0 + sum_s A^m(p_s, x),   {likelihood}
+
+    with the ANOVA kernel A^m: products of m *distinct* features. What is learned is a distribution of all parameters.
+    There are no penalties to choose: each field of features and each basis has a prior, whose mean and precision are
+    learned as well, from a start that follows from the data. Predictions say how sure they are.
+
+    Parameters
+    ----------
+    degree : int >= 2, default=2
+        The degree m of the highest interactions.
+    n_components : int, default=10
+        Number of bases, for each degree. Those that the data do not ask for die out; `effective_rank_` says how many
+        are left.
+{inference}    groups : "auto", array-like of shape (n_features,) or None, default="auto"
+        The field of each feature, such as "user" or "movie": one label each, as `TableEncoder.feature_fields_` has
+        them. "auto" finds one-hot fields (features that never occur together), with those of fewer than 10 features
+        as one; None takes all features as one field.
+{own}    fit_lower : {{"explicit", "augment"}} or None, default="explicit"
+        Interactions of lower degree: bases of their own for each degree from m - 1 down to 2, dummy features that
+        let the same bases serve all degrees, or none.
+    fit_linear : bool, default=True
+        Whether to fit w.
+    fit_intercept : bool, default=True
+        Whether to fit w0, whose prior is flat.
+    max_iter : int, default={max_iter}
+        Most epochs of variational inference, that is, passes over all means and variances.
+    tol : float, default={tol}
+        Stop when 8 epochs raise the evidence lower bound by less than this, for each row of data.
+    checkpoint : str or path, default=None
+        A file to which the state of training is written every `checkpoint_interval` epochs. If it exists when `fit`
+        starts, training goes on from it; when training is complete, it is deleted.
+    checkpoint_interval : int, default=10
+    warm_start : bool, default=False
+        Go on where the previous `fit` ended, bit for bit, if it was of the same data with the same parameters (but
+        for {free}); start anew else.
+    n_jobs : int, default=None
+        Threads for training and prediction. None is 1, -1 is all processors. Results do not depend on it.
+    random_state : int, RandomState or None, default=None
+        Seed of {seed}.
+    verbose : int, default=0
+        Print a line for each epoch.
+
+    Attributes
+    ----------
+{attributes}
+    Examples
+    --------
+{example}"""
+
+_CLIP = """    clip : bool, default=False
+        Keep predictions within the range of the targets that were seen in `fit` (`target_range_`).
+"""
+_INFERENCE = """    inference : {"variational"}, default="variational"
+        The best posterior of independent Gaussians: deterministic, and compact.
+"""
+_ATTRIBUTES = """    components_ : ndarray of shape {components}
+        Bases: the means of their posterior.
+    degrees_ : ndarray of shape (n_bases,)
+        The degree of each basis, highest first.
+    lambdas_ : ndarray of shape {lambdas}
+        The weight of each basis.
+    coef_ : ndarray of shape {coef}
+        The linear weights w, likewise.
+    intercept_ : {intercept}
+        w0.
+{own}    groups_ : ndarray of shape (n_features,)
+        The field of each feature, as given or as found.
+    effective_rank_ : float
+        How many bases of equal size the interactions are worth.
+    history_ : dict of ndarrays
+        After each epoch: ``"elbo"``, the evidence lower bound, ``"noise"`` and ``"effective_rank"``.
+    objective_ : float
+        Minus the evidence lower bound.
+    n_iter_ : int
+        Number of epochs.
+    solver_ : str
+        The inference that was used.
+    n_features_in_ : int
+        Number of features seen in `fit`.
+"""
+_NOISE = """    noise_ : float
+        The standard deviation of the noise.
+    target_range_ : ndarray of shape (2,)
+        The smallest and the largest target seen.
+"""
+_EXAMPLE = """    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.preprocessing import scale
+    >>> from polyfm import {name}
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> X = scale(X)
+    >>> model = {name}(random_state=0).fit(X[:300], y[:300])
+    >>> low, high = model.predict_interval(X[300:], coverage=0.9)
+    >>> covered = ((low < y[300:]) & (y[300:] < high)).mean()
+    >>> bool(0.8 < covered < 0.98)
+    True
+    """
+
+
+def documented_bayes(cls: T) -> T:
+    """Give a Bayesian estimator its docstring (a class decorator)."""
+    defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items()}
+    cls.__doc__ = _BODY.format(
+        task="regression",
+        likelihood="y ~ N(f(x), noise^2)",
+        inference=_INFERENCE,
+        own=_CLIP,
+        max_iter=defaults["max_iter"],
+        tol=defaults["tol"],
+        free="`max_iter` and `tol`",
+        seed="the initial bases",
+        attributes=_ATTRIBUTES.format(
+            components="(n_bases, n_features)", lambdas="(n_bases,)", coef="(n_features,)", intercept="float",
+            own=_NOISE,
+        ),
+        example=_EXAMPLE.format(name=cls.__name__),
+    )  # fmt: skip
+    return cls

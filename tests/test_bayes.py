@@ -1,0 +1,243 @@
+"""Bayesian machines as users see them: error bars that hold, groups, going on exactly, files, conventions."""
+
+import pickle
+import signal
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from polyfm import BayesianFactorizationMachineRegressor, FactorizationMachineRegressor, load_model, save_model
+from polyfm.modelfile import ModelFileError, model_info
+from polyfm.training.hooks import watching
+
+quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def regressor(**options):
+    return BayesianFactorizationMachineRegressor(**{"n_components": 3, "random_state": 0, **options})
+
+
+def ratings(n=1500, users=40, items=30, noise=0.4, seed=0):
+    """Made of two fields, with two bases and noise that are known."""
+    rng = np.random.RandomState(seed)
+    u, i = rng.randint(users, size=n), users + rng.randint(items, size=n)
+    P, w = rng.standard_normal((users + items, 2)), rng.standard_normal(users + items)
+    clean = 3 + w[u] + w[i] + np.sum(P[u] * P[i], axis=1)
+    X = sp.csr_matrix((np.ones(2 * n), np.column_stack([u, i]).ravel(), np.arange(0, 2 * n + 1, 2)))
+    return X, clean + noise * rng.standard_normal(n), clean
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y, _ = ratings()
+    return regressor().fit(X[:1000], y[:1000])
+
+
+def test_noise_rank_and_intervals_are_those_of_the_data(fitted):
+    X, y, clean = ratings()
+    assert 0.36 < fitted.noise_ < 0.48
+    assert 1.5 < fitted.effective_rank_ < 2.5
+    mean, std = fitted.predict(X[1000:], return_std=True)
+    assert_array_equal(mean, fitted.predict(X[1000:]))
+    assert np.all(std > fitted.noise_)
+    for coverage in (0.5, 0.9):
+        low, high = fitted.predict_interval(X[1000:], coverage)
+        assert abs(np.mean((low < y[1000:]) & (y[1000:] < high)) - coverage) < 0.06
+    # Where the model says that it knows less, it does.
+    unsure, error = std > np.median(std), np.abs(mean - clean[1000:])
+    assert error[unsure].mean() > 1.1 * error[~unsure].mean()
+
+
+def test_history_has_a_bound_that_never_falls(fitted):
+    history = fitted.history_
+    assert set(history) == {"elbo", "noise", "effective_rank"}
+    assert all(len(values) == fitted.n_iter_ for values in history.values())
+    assert np.all(np.diff(history["elbo"]) > -1e-9 * np.abs(history["elbo"][1:]))
+    assert fitted.objective_ == -history["elbo"][-1]
+    assert (fitted.noise_, fitted.effective_rank_) == (history["noise"][-1], history["effective_rank"][-1])
+
+
+def test_the_variance_of_predictions_is_that_of_drawn_parameters(fitted):
+    X, _, _ = ratings(20, seed=1)
+    rng, posterior, draws = np.random.RandomState(0), fitted._posterior[0], []
+    for _ in range(4000):
+        P, w = (
+            mean + np.sqrt(variance) * rng.standard_normal(mean.shape)
+            for mean, variance in ((fitted.components_, posterior.factors[0][:, 0]), (fitted.coef_, posterior.coef))
+        )
+        w0 = fitted.intercept_ + np.sqrt(posterior.intercept[0]) * rng.standard_normal()
+        draws.append(w0 + X @ w + np.sum((X @ P.T) ** 2 - X @ P.T**2, axis=1) / 2)
+    std = np.sqrt(np.var(draws, axis=0) + fitted.noise_**2)
+    assert_allclose(fitted.predict(X, return_std=True)[1], std, rtol=0.03)
+
+
+@quiet
+def test_no_unit_matters():
+    """A posterior of a thousand times y, or of X in other units, is the same posterior."""
+    X, y, _ = ratings()
+    means, stds = zip(
+        *(
+            regressor(max_iter=30, tol=0, groups=None).fit(a * X, b * y).predict(a * X, return_std=True)
+            for a, b in ((1, 1), (1, 1000), (0.01, 1))
+        ),
+        strict=True,
+    )
+    for other, unit in ((1, 1000), (2, 1)):
+        assert_allclose(means[other] / unit, means[0], rtol=1e-3, atol=1e-3)
+        assert_allclose(stds[other] / unit, stds[0], rtol=1e-3)
+
+
+def test_training_has_converged_when_a_row_gains_less_than_tol():
+    X, y, _ = ratings()
+    model = regressor(tol=1e-3).fit(X, y)
+    elbo, window, n = model.history_["elbo"], 8, len(y)
+    assert elbo[-1] - elbo[-1 - window] <= 1e-3 * n < elbo[-2] - elbo[-2 - window]
+    with pytest.warns(ConvergenceWarning, match="the last 8 raised the bound by"):
+        regressor(max_iter=12, tol=1e-5).fit(X, y)
+
+
+def test_groups_are_found_given_or_none():
+    X, y, _ = ratings()
+    options = {"max_iter": 15, "tol": 1.0}
+    found = regressor(**options).fit(X, y)
+    assert_array_equal(found.groups_, np.repeat([0, 1], [40, 30]))
+    named = regressor(groups=["user"] * 40 + ["item"] * 30, **options).fit(X, y)
+    assert_array_equal(named.groups_, np.repeat(["user", "item"], [40, 30]))
+    assert_allclose(named.predict(X), found.predict(X), rtol=1e-10)
+    alone = regressor(groups=None, **options).fit(X, y)
+    assert not alone.groups_.any()
+    assert not np.allclose(alone.predict(X), found.predict(X), rtol=1e-6)
+    assert not regressor(**options).fit(X.toarray(), y).groups_.any()
+    with pytest.raises(ValueError, match=r"groups has shape \(3,\); pass the field of each of the 70 features"):
+        regressor(groups=[0, 1, 1]).fit(X, y)
+
+
+def test_small_fields_are_one():
+    rng = np.random.RandomState(0)
+    sizes = [30, 4, 4, 12]
+    blocks = [sp.csr_matrix(np.eye(size)[rng.randint(size, size=400)]) for size in sizes]
+    model = regressor(max_iter=10, tol=1.0).fit(sp.hstack(blocks).tocsr(), rng.standard_normal(400))
+    _, first = np.unique(model.groups_, return_index=True)
+    assert_array_equal(np.sort(first), [0, 30, 38])
+    assert len(set(model.groups_[30:38])) == 1
+
+
+@quiet
+def test_a_fit_goes_on_exactly_from_its_checkpoint_and_from_itself(tmp_path):
+    X, y, _ = ratings()
+    whole = regressor(max_iter=13, tol=0).fit(X, y)
+    path = tmp_path / "checkpoint"
+
+    class KilledError(Exception):
+        pass
+
+    def kill(progress):
+        if progress.done == 9:
+            raise KilledError
+
+    model = regressor(max_iter=13, tol=0, checkpoint=path, checkpoint_interval=4)
+    with watching(kill), pytest.raises(KilledError):
+        model.fit(X, y)
+    assert path.exists()
+    model.fit(X, y)
+    assert not path.exists()
+    warm = regressor(max_iter=7, tol=0, warm_start=True).fit(X, y)
+    warm.set_params(max_iter=6).fit(X, y)
+    for other in (model, warm):
+        assert_array_equal(other.history_["elbo"], whole.history_["elbo"])
+        for a, b in zip(other.predict(X, return_std=True), whole.predict(X, return_std=True), strict=True):
+            assert_array_equal(a, b)
+    with watching(kill), pytest.raises(KilledError):
+        model.fit(X, y)
+    with pytest.raises(ValueError, match="other data, other parameters"):
+        clone(model).set_params(groups=None).fit(X, y)
+
+
+def test_ctrl_c_keeps_what_was_learned():
+    X, y, _ = ratings()
+
+    def interrupt(progress):
+        if progress.done == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    model = regressor(max_iter=50, tol=0)
+    with watching(interrupt), pytest.warns(UserWarning, match="interrupted after 4 epoch"):
+        model.fit(X, y)
+    assert model.n_iter_ == 4
+    assert np.isfinite(model.predict(X, return_std=True)[1]).all()
+
+
+def test_files_and_pickles_give_the_same_model(fitted, tmp_path):
+    X, _, _ = ratings()
+    path = tmp_path / "model.polyfm"
+    save_model(fitted, path)
+    for other in (load_model(path), pickle.loads(pickle.dumps(fitted))):
+        for a, b in zip(other.predict_interval(X), fitted.predict_interval(X), strict=True):
+            assert_array_equal(a, b)
+        assert other.get_params() == fitted.get_params()
+        assert_array_equal(other.groups_, fitted.groups_)
+        assert_array_equal(other.history_["elbo"], fitted.history_["elbo"])
+    info = model_info(path)
+    assert info["class"] == "BayesianFactorizationMachineRegressor"
+    assert info["effective_rank"] == fitted.effective_rank_
+
+
+@pytest.mark.parametrize("wrong", [-1.0, np.nan])
+def test_a_file_with_impossible_variances_is_refused(fitted, tmp_path, wrong):
+    model = pickle.loads(pickle.dumps(fitted))
+    model._posterior[0].coef[3] = wrong
+    save_model(model, tmp_path / "model.polyfm")
+    with pytest.raises(ModelFileError, match="variances that are not"):
+        load_model(tmp_path / "model.polyfm")
+
+
+@quiet
+def test_weights_repeat_rows_and_zero_leaves_them_out():
+    X, y, _ = ratings(400)
+    counts = np.random.RandomState(0).randint(3, size=400)
+    options = {"max_iter": 20, "tol": 0}
+    weighted = regressor(**options).fit(X, y, sample_weight=counts)
+    repeated = regressor(**options).fit(X[np.repeat(np.arange(400), counts)], np.repeat(y, counts))
+    for a, b in zip(weighted.predict(X, return_std=True), repeated.predict(X, return_std=True), strict=True):
+        assert_allclose(a, b, rtol=1e-6)
+
+
+@quiet
+def test_single_precision_is_close_to_double():
+    X, y, _ = ratings()
+    options = {"max_iter": 20, "tol": 0}
+    single = regressor(**options).fit(X.astype(np.float32), y)
+    double = regressor(**options).fit(X, y)
+    mean, std = single.predict(X.astype(np.float32), return_std=True)
+    assert mean.dtype == std.dtype == single.components_.dtype == np.float32
+    assert_allclose(mean, double.predict(X), atol=1e-3)
+    assert_allclose(std, double.predict(X, return_std=True)[1], rtol=1e-3)
+
+
+def test_what_cannot_be_is_said(fitted):
+    X, y, _ = ratings(100)
+    with pytest.raises(ValueError, match=r"coverage must be a number between 0 and 1, such as 0.9, got 90"):
+        fitted.predict_interval(X, 90)
+    with pytest.raises(ValueError, match="has no lifted form"):
+        fitted.to_lifted()
+    with pytest.raises(ValueError, match=r"use BayesianFactorizationMachineRegressor\(inference='variational'\)"):
+        FactorizationMachineRegressor(solver="variational").fit(X, y)
+    assert not hasattr(fitted, "partial_fit")
+
+
+def test_clip_keeps_means_and_intervals_in_range(fitted):
+    X, y, _ = ratings()
+    clipped = clone(fitted).set_params(clip=True).fit(X, y)
+    low, high = clipped.predict_interval(X, 0.99)
+    assert min(clipped.predict(X).min(), low.min()) == y.min()
+    assert max(clipped.predict(X).max(), high.max()) == y.max()
+
+
+@parametrize_with_checks([BayesianFactorizationMachineRegressor(n_components=2, random_state=0)])
+def test_estimator_follows_scikit_learn_conventions(estimator, check):
+    check(estimator)
