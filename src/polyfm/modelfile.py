@@ -127,9 +127,9 @@ def model_info(path: Path) -> dict[str, Any]:
         regressors), ``objective`` (None where it was not kept), ``n_iter``, ``n_parameters``, ``effective_rank`` (None
         but for Bayesian machines), ``dtype``, ``shapes`` of the arrays, ``steps`` (the classes of a pipeline),
         ``table`` (as it was given to `save_model`), ``notes``, ``format_version``, ``polyfm_version`` and ``bytes``. Of
-        a pipeline, all but the first few describe its last step. Of a `Recommender`, there are ``n_users``, ``n_items``,
-        ``n_interactions``, ``user_features``, ``item_features`` and ``estimator`` in place of what describes a single
-        model.
+        a pipeline, all but the first few describe its last step. Of a `Recommender`, there are ``n_users``,
+        ``n_items``, ``n_interactions``, ``user_features``, ``item_features`` and ``estimator`` in place of what
+        describes a single model.
 
     Raises
     ------
