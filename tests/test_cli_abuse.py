@@ -304,7 +304,7 @@ def test_only_one_module_prints():
         if path.name not in ("terminal.py", "demo.py"):  # the demonstration has no input
             assert not re.search(r"Console\(|console\.print|(?<![\w.])print\(|Table\(", path.read_text()), path.name
     assert not any(column.markup for column in progress_bar().columns if isinstance(column, TextColumn))
-    assert "markup=False" in Path(polyfm.cli.__file__).with_name("fit.py").read_text()
+    assert "markup=False" in Path(polyfm.cli.__file__).with_name("watched.py").read_text()
 
 
 def test_letters_that_an_encoding_lacks_are_escaped(desk, monkeypatch):
