@@ -1,11 +1,14 @@
 """Posteriors: what is known of the parameters of a fitted model beside their means."""
 
 import itertools
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from polyfm.core.design import Design
+from polyfm.core.fitted import Fitted
 from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
 from polyfm.core.threads import Team
@@ -47,12 +50,65 @@ class Gaussians(NamedTuple):
         return out
 
 
+class Draws(NamedTuple):
+    """Parameters that were drawn. The model that predicts their mean has the bases of all draws one after the other,
+    with weights that add up to 1; what is not in it is here."""
+
+    coef: np.ndarray  # (draws, features)
+    intercept: np.ndarray  # (draws,)
+    noise: np.ndarray  # (draws,)
+
+    def each(self, model: Model, parameters: Parameters) -> Iterator[tuple[Model, Parameters]]:
+        """The draws, one by one."""
+        n = len(self.noise)
+        groups = tuple(replace(group, n_bases=group.n_bases // n) for group in model.groups)
+        one = replace(model, groups=groups)
+        for i in range(n):
+            factors = tuple(
+                P[i * group.n_bases : (i + 1) * group.n_bases]
+                for group, P in zip(groups, parameters.factors, strict=True)
+            )
+            lambdas = tuple(np.ones(group.n_bases) for group in groups)
+            coef = self.coef[i].astype(parameters.coef.dtype)
+            yield one, Parameters(factors, lambdas, coef, self.intercept[i : i + 1])
+
+    def variances(self, model: Model, means: Parameters, design: Design, n_threads: int = 1) -> np.ndarray:
+        """Var f of every row."""
+        n, squares, mean = len(self.noise), np.zeros(design.shape[0]), np.zeros(design.shape[0])
+        for i, (one, parameters) in enumerate(self.each(model, means)):
+            f = Fitted(one, [parameters]).predict(design, n_threads)[0].astype(np.float64)
+            gap = f - mean
+            mean += gap / (i + 1)
+            squares += gap * (f - mean)
+        return squares / max(n - 1, 1)
+
+
+Posterior = Gaussians | Draws
+
+
 def posterior_of(
     model: Model, parameters: Parameters, learned: dict[str, np.ndarray]
-) -> tuple[Model, Parameters, Gaussians]:
+) -> tuple[Model, Parameters, Posterior]:
     """What predicts, and what says how well, from the result of a solver."""
+    if "samples/noise" in learned:
+        return _of_draws(model, parameters.coef.dtype, learned)
     factors = tuple(learned[f"variance{g}"] for g in range(len(model.groups)))
     return model, parameters, Gaussians(factors, learned["coef"], learned["intercept"], learned["noise"])
+
+
+def _of_draws(model: Model, dtype, learned: dict[str, np.ndarray]) -> tuple[Model, Parameters, Draws]:
+    noise, coef, intercept = (learned[f"samples/{name}"] for name in ("noise", "coef", "intercept"))
+    n = len(noise)
+    factors, lambdas = [], []
+    for g, group in enumerate(model.groups):
+        drawn = learned[f"samples/factors{g}"]
+        factors.append(drawn.reshape(n * group.n_bases, *drawn.shape[2:]))
+        lambdas.append(np.full(n * group.n_bases, 1 / n, dtype=dtype))
+    groups = tuple(replace(group, n_bases=n * group.n_bases) for group in model.groups)
+    mean = coef.mean(axis=0, dtype=np.float64).astype(dtype)
+    middle = np.array([intercept.mean(dtype=np.float64)], dtype=dtype)
+    parameters = Parameters(tuple(factors), tuple(lambdas), mean, middle)
+    return replace(model, groups=groups), parameters, Draws(coef, intercept[:, 0], noise[:, 0])
 
 
 def _by_feature(values: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Bayesian factorization machines: no penalties to choose, and predictions that say how sure they are."""
 
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from polyfm.core.design import Design
 from polyfm.core.fitted import Fitted
 from polyfm.core.parameters import Parameters
-from polyfm.core.posterior import Gaussians, posterior_of
+from polyfm.core.posterior import Posterior, posterior_of
 from polyfm.core.sparse import checked_sparse
-from polyfm.estimators._sklearn import StrOptions, fit_context, with_callbacks
+from polyfm.estimators._sklearn import Interval, StrOptions, fit_context, with_callbacks
 from polyfm.estimators.base import OF_TRAINING, PolynomialModel, sum_of_histories
 from polyfm.estimators.bayes_docstrings import documented_bayes
 from polyfm.estimators.targets import Regressor
 from polyfm.estimators.validation import threads_of
 from polyfm.losses import as_loss
-from polyfm.solvers import Result
+from polyfm.solvers import Result, automatic
+from polyfm.solvers.gibbs import n_iterations
 from polyfm.solvers.registry import INFERENCE
 from polyfm.solvers.schedule import one_hot_fields
 from polyfm.training.checkpoint import Outcome
@@ -45,6 +46,8 @@ class Bayesian(PolynomialModel):
     _parameter_constraints = {name: PolynomialModel._parameter_constraints[name] for name in KEPT} | {
         "inference": [StrOptions(set(INFERENCE))],
         "groups": [StrOptions({"auto"}), "array-like", None],
+        "n_samples": [Interval(Integral, 1, None, closed="left")],
+        "thinning": [Interval(Integral, 1, None, closed="left")],
     }
 
     @property
@@ -64,15 +67,26 @@ class Bayesian(PolynomialModel):
                     f"groups has shape {shape}; pass the field of each of the {n_features} features, one label each, "
                     "or 'auto'."
                 )
+        more: dict[str, Any] = {"likelihood": self._likelihood}
+        if self.inference == "gibbs":
+            more |= {"n_samples": self.n_samples, "thinning": self.thinning, "warm_up": self.max_iter, "tol": self.tol}
         return Recipe(
             self._model(), as_loss(self.loss), 0.0, 0.0, solver=self.inference, n_threads=threads_of(self.n_jobs),
-            more={"likelihood": self._likelihood},
+            more=more,
         )  # fmt: skip
+
+    @property
+    def _most_epochs(self) -> int:
+        if self.inference == "variational":
+            return self.max_iter
+        return self.max_iter + n_iterations(self.n_samples, self.thinning) + 1
 
     def _complete(
         self, recipe: Recipe, design: Design, X, targets, sample_weight, rows, seeds: np.ndarray, *, keep: bool
     ) -> tuple[Recipe, list[Parameters]]:
-        """The recipe with the group of each feature: as given, or found in the rows that count."""
+        """The recipe with the group of each feature, as given or as found in the rows that count, and with the steps
+        that suit the data."""
+        train = design
         n_features = X.shape[1]
         if self.groups is None:
             labels, codes = np.zeros(n_features, dtype=np.int64), np.zeros(n_features, dtype=np.int64)
@@ -84,7 +98,10 @@ class Bayesian(PolynomialModel):
             labels = np.asarray(self.groups)
             _, codes = np.unique(labels, return_inverse=True)
         self.groups_: np.ndarray = labels
-        return replace(recipe, more=recipe.more | {"groups": codes.astype(np.int64)}), []
+        more = recipe.more | {"groups": codes.astype(np.int64)}
+        if self.inference == "gibbs":
+            more["steps"] = automatic(recipe.model, train)
+        return replace(recipe, more=more), []
 
     def _warm_starts(self, model, design: Design, n_targets: int, key: str) -> list[Start]:
         """Where the last fit ended, if it was of the same data and parameters; anew else."""
@@ -101,18 +118,22 @@ class Bayesian(PolynomialModel):
     def _keep(self, recipe: Recipe, outcomes: list[Outcome], solver: str) -> None:
         super()._keep(recipe, outcomes, solver)
         traces = [outcome.result.learned["trace"] for outcome in outcomes]
+        drawn = [outcome.result.learned["sampling"] for outcome in outcomes if "sampling" in outcome.result.learned]
+        every = [np.concatenate(pair) for pair in zip(traces, drawn, strict=True)] if drawn else traces
         self.history_ = {
             "elbo": sum_of_histories([trace[:, 0] for trace in traces]),
-            "noise": sum_of_histories([trace[:, 1] for trace in traces]) / len(traces),
-            "effective_rank": sum_of_histories([trace[:, 2] for trace in traces]) / len(traces),
+            "noise": sum_of_histories([trace[:, 1] for trace in every]) / len(every),
+            "effective_rank": sum_of_histories([trace[:, 2] for trace in every]) / len(every),
         }
+        if drawn:
+            self.history_["log_likelihood"] = sum_of_histories([trace[:, 0] for trace in drawn])
         self.effective_rank_ = float(self.history_["effective_rank"][-1])
 
     def _as_fitted(self, recipe: Recipe, results: list[Result]) -> Fitted:
         if self.warm_start:
             self._means = [result.parameters for result in results]
         found = [posterior_of(recipe.model, result.parameters, result.learned) for result in results]
-        self._posterior: list[Gaussians] = [posterior for _, _, posterior in found]
+        self._posterior: list[Posterior] = [posterior for _, _, posterior in found]
         return Fitted(found[0][0], [parameters for _, parameters, _ in found])
 
     def _set_penalties(self, recipe: Recipe) -> None:
@@ -158,6 +179,8 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
         n_components=10,
         inference="variational",
         groups="auto",
+        n_samples=50,
+        thinning=2,
         clip=False,
         fit_lower="explicit",
         fit_linear=True,
@@ -175,6 +198,8 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
         self.n_components = n_components
         self.inference = inference
         self.groups = groups
+        self.n_samples = n_samples
+        self.thinning = thinning
         self.clip = clip
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear

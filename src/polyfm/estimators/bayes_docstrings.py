@@ -24,7 +24,7 @@ _BODY = """Bayesian factorization machine {task}, of any degree.
         The field of each feature, such as "user" or "movie": one label each, as `TableEncoder.feature_fields_` has
         them. "auto" finds one-hot fields (features that never occur together), with those of fewer than 10 features
         as one; None takes all features as one field.
-{own}    fit_lower : {{"explicit", "augment"}} or None, default="explicit"
+{draws}{own}    fit_lower : {{"explicit", "augment"}} or None, default="explicit"
         Interactions of lower degree: bases of their own for each degree from m - 1 down to 2, dummy features that
         let the same bases serve all degrees, or none.
     fit_linear : bool, default=True
@@ -59,17 +59,24 @@ _BODY = """Bayesian factorization machine {task}, of any degree.
 _CLIP = """    clip : bool, default=False
         Keep predictions within the range of the targets that were seen in `fit` (`target_range_`).
 """
-_INFERENCE = """    inference : {"variational"}, default="variational"
-        The best posterior of independent Gaussians: deterministic, and compact.
+_INFERENCE = """    inference : {"variational", "gibbs"}, default="variational"
+        "variational" finds the best posterior of independent Gaussians, and is compact. "gibbs" goes on from there and
+        draws from the posterior itself, which is often more accurate; the model is the mean of the draws.
+"""
+_DRAWS = """    n_samples : int, default=50
+        Draws that are kept, with ``inference="gibbs"``.
+    thinning : int, default=2
+        Iterations of the sampler for each draw that is kept, after 10 that are not.
 """
 _ATTRIBUTES = """    components_ : ndarray of shape {components}
-        Bases: the means of their posterior.
+        Bases: the means of their posterior or, with ``inference="gibbs"``, those of all draws one after the other, in
+        single precision.
     degrees_ : ndarray of shape (n_bases,)
         The degree of each basis, highest first.
     lambdas_ : ndarray of shape {lambdas}
-        The weight of each basis.
+        The weight of each basis: 1, or 1 / n_samples.
     coef_ : ndarray of shape {coef}
-        The linear weights w, likewise.
+        The linear weights w: the means of their posterior.
     intercept_ : {intercept}
         w0.
 {own}    groups_ : ndarray of shape (n_features,)
@@ -77,11 +84,12 @@ _ATTRIBUTES = """    components_ : ndarray of shape {components}
     effective_rank_ : float
         How many bases of equal size the interactions are worth.
     history_ : dict of ndarrays
-        After each epoch: ``"elbo"``, the evidence lower bound, ``"noise"`` and ``"effective_rank"``.
+        After each epoch: ``"elbo"``, the evidence lower bound, ``"noise"`` and ``"effective_rank"``. Of Gibbs sampling,
+        ``"elbo"`` is that of the start, and ``"log_likelihood"`` that of the data given each draw.
     objective_ : float
-        Minus the evidence lower bound.
+        Minus the evidence lower bound or, of Gibbs sampling, minus the last log-likelihood.
     n_iter_ : int
-        Number of epochs.
+        Number of epochs, iterations of the sampler included.
     solver_ : str
         The inference that was used.
     n_features_in_ : int
@@ -112,11 +120,12 @@ def documented_bayes(cls: T) -> T:
         task="regression",
         likelihood="y ~ N(f(x), noise^2)",
         inference=_INFERENCE,
+        draws=_DRAWS,
         own=_CLIP,
         max_iter=defaults["max_iter"],
         tol=defaults["tol"],
-        free="`max_iter` and `tol`",
-        seed="the initial bases",
+        free="`max_iter`, `tol` and `n_samples`",
+        seed="the initial bases and of the draws",
         attributes=_ATTRIBUTES.format(
             components="(n_bases, n_features)", lambdas="(n_bases,)", coef="(n_features,)", intercept="float",
             own=_NOISE,

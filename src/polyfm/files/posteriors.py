@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from polyfm.core.posterior import Gaussians
+from polyfm.core.posterior import Draws, Gaussians, Posterior
 from polyfm.files.values import Reader, Writer
 
 
@@ -13,9 +13,11 @@ def posterior_to_record(posteriors: list[Any], writer: Writer, prefix: str) -> l
     return [_to_record(posterior, writer, f"{prefix}posterior{t}.") for t, posterior in enumerate(posteriors)]
 
 
-def _to_record(posterior: Gaussians, writer: Writer, prefix: str) -> dict:
+def _to_record(posterior: Posterior, writer: Writer, prefix: str) -> dict:
     names = ("coef", "intercept", "noise")
     record = {name: writer.array(prefix + name, getattr(posterior, name)) for name in names}
+    if isinstance(posterior, Draws):
+        return {"kind": "draws", **record}
     factors = [writer.array(f"{prefix}factors{g}", V) for g, V in enumerate(posterior.factors)]
     return {"kind": "gaussians", "factors": factors, **record}
 
@@ -26,13 +28,30 @@ def restore_posterior(estimator: Any, records: list[dict], reader: Reader) -> No
     estimator._posterior = [_from_record(r, p, reader) for r, p in zip(records, targets, strict=True)]
 
 
-def _from_record(record: dict, parameters: Any, reader: Reader) -> Gaussians:
-    def positive(value: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _from_record(record: dict, parameters: Any, reader: Reader) -> Posterior:
+    def finite(value: Any, shape: tuple[int, ...]) -> np.ndarray:
         array = reader.value(value)
-        if array.dtype.kind != "f" or array.shape != shape or not np.all(np.isfinite(array) & (array >= 0)):
-            raise ValueError(f"variances that are not {shape} finite numbers >= 0")
+        if array.dtype.kind != "f" or array.shape != shape or not np.all(np.isfinite(array)):
+            raise ValueError(f"what is known of the parameters is not {shape} finite numbers")
         return array
 
+    def positive(value: Any, shape: tuple[int, ...]) -> np.ndarray:
+        array = finite(value, shape)
+        if array.min(initial=0.0) < 0:
+            raise ValueError("variances that are less than 0")
+        return array
+
+    if record["kind"] == "draws":
+        noise = reader.value(record["noise"])
+        if noise.ndim != 1 or noise.dtype.kind != "f" or not len(noise) or not np.all(np.isfinite(noise) & (noise > 0)):
+            raise ValueError("draws without noise")
+        if any(len(lams) % len(noise) for lams in parameters.lambdas):
+            raise ValueError("bases that are not those of so many draws")
+        coef, intercept = (
+            finite(record["coef"], (len(noise), len(parameters.coef))),
+            finite(record["intercept"], noise.shape),
+        )
+        return Draws(coef, intercept, noise)
     if record["kind"] != "gaussians":
         raise ValueError("a posterior of an unknown kind")
     factors = tuple(positive(v, P.shape) for v, P in zip(record["factors"], parameters.factors, strict=True))

@@ -21,6 +21,7 @@ Resume: TypeAlias = dict[
 ]  # what a solver needs beside the parameters to go on as if it had never stopped
 
 
+KINDS = tuple(map(np.dtype, ("f8", "f4", "i8", "?")))  # of numbers that checkpoints hold
 SLACK = {"float64": 1e-11, "float32": 1e-5}  # of the objective: rounding, where nothing is left to gain
 
 
@@ -97,8 +98,7 @@ class Solver:
             if not fits or any(n not in (None, m) for n, m in zip(shape or (), array.shape, strict=True)):
                 raise ValueError(f"the checkpoint's {name!r} has shape {array.shape}, where {shape} was expected.")
             kind = self.resume_kinds.get(name, "f")
-            known = array.dtype in (np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool), problem.design.dtype)
-            if not known or array.dtype.kind != kind or np.isnan(array).any():
+            if array.dtype not in KINDS or array.dtype.kind != kind or np.isnan(array).any():
                 raise ValueError(f"the checkpoint's {name!r} holds what is no number, or one of another kind.")
 
     def finish(self, problem: Problem, state: Any) -> float | None:

@@ -7,6 +7,8 @@ A likelihood has
 - ``learn(problem, residuals, squares)``: the best distribution of all that is its own, given expected residuals f - z
   (which it brings up to date where z changes) and squares = E sum w (f - z)^2, which it returns,
 - ``bound(problem, squares)``: its part of the evidence lower bound,
+- ``draw(problem, residuals, seed, iteration)``: draw all that is its own, given the residuals (likewise brought up to
+  date), and ``log_likelihood(problem, residuals)`` afterwards,
 - ``resume()`` and ``restore(arrays)``, for checkpoints; `shapes` says what they look like.
 """
 
@@ -27,6 +29,16 @@ def weighted_sum(problem: Problem, values: np.ndarray) -> float:
     """sum_i w_i values_i, in double precision."""
     weight = problem.response.weight
     return float(values.sum(dtype=np.float64) if weight is None else weight.astype(np.float64) @ values)
+
+
+def key_of(seed: int) -> tuple[int, int]:
+    """A seed as a key of `philox`."""
+    return seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF
+
+
+def generator(seed: int, iteration: int, purpose: int) -> np.random.Generator:
+    """Random numbers that depend on nothing but these."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, iteration, purpose])))
 
 
 class Gaussian:
@@ -60,6 +72,15 @@ class Gaussian:
         value = 0.5 * self.n * (psi(self.shape) - math.log(self.rate) - math.log(2 * math.pi))
         value -= 0.5 * self.tau * squares + gamma_divergence(self.shape, self.rate, A0 / 2, self.s2 / 2)
         return float(value)
+
+    def draw(self, problem: Problem, residuals: np.ndarray, seed: int, iteration: int) -> None:
+        squares = weighted_sum(problem, residuals.astype(np.float64) ** 2)
+        tau = generator(seed, iteration, 0).gamma(self.shape) * 2 / (self.s2 + squares)
+        self.rate = self.shape / tau
+
+    def log_likelihood(self, problem: Problem, residuals: np.ndarray) -> float:
+        squares = weighted_sum(problem, residuals.astype(np.float64) ** 2)
+        return 0.5 * (self.n * math.log(self.tau / (2 * math.pi)) - self.tau * squares)
 
     def resume(self) -> Resume:
         return {"noise": np.array([self.s2, self.rate])}

@@ -9,6 +9,7 @@ from polyfm.solvers.base import Solver
 from polyfm.solvers.block_descent import BlockDescent
 from polyfm.solvers.coordinate_descent import CoordinateDescent
 from polyfm.solvers.gauss_newton import GaussNewton
+from polyfm.solvers.gibbs import GibbsSampling
 from polyfm.solvers.lbfgs import LBFGS
 from polyfm.solvers.schedule import Schedule
 from polyfm.solvers.sgd import SGD
@@ -21,7 +22,7 @@ SOLVERS: dict[str, type[Solver]] = {
     "lbfgs": LBFGS,
     "sgd": SGD,
 }
-INFERENCE: dict[str, type[Solver]] = {"variational": Variational}  # those of Bayesian machines
+INFERENCE: dict[str, type[Solver]] = {"variational": Variational, "gibbs": GibbsSampling}  # of Bayesian machines
 FEW_PARAMETERS = 1000
 
 

@@ -219,7 +219,7 @@ class Variational(Solver):
             self._refresh(problem, state)
         state.squares = state.likelihood.learn(problem, state.S[:, 0], state.squares)
         bound = self.bound(problem, state)
-        state.trace.append((bound, 1 / math.sqrt(state.likelihood.tau), self.effective_rank(state)))
+        state.trace.append((bound, 1 / math.sqrt(state.likelihood.tau), _rank(state)))
         return -bound
 
     def settle(self, problem: Problem, state: State) -> float:
@@ -244,20 +244,6 @@ class Variational(Solver):
         if problem.model.fit_intercept:
             value += entropy(np.array([state.intercept_variance]))
         return float(value + sum(part.hyper.bound(part.mean, part.variance) for part in state.parts))
-
-    @staticmethod
-    def effective_rank(state: State) -> float:
-        """exp of the entropy of the bases' shares in the squared size of the interactions, about (sum_j E x_j^2
-        m_j^2)^degree each: how many of equal size they are worth (Roy and Vetterli, 2007)."""
-        sizes = []
-        for part in state.parts:
-            degree = len(part.form.degree_slots)
-            if degree > 1:
-                squares = np.concatenate([state.sizes, np.ones(part.n_dummies)])
-                sizes.append((part.mean**2 @ squares) ** degree)
-        shares = np.concatenate(sizes)
-        shares = shares[shares > 0] / max(shares.sum(), 1e-300)
-        return float(np.exp(-shares @ np.log(shares))) if len(shares) else 0.0
 
     def _sweep(self, problem: Problem, state: State) -> None:
         design, weight, S = problem.design, state.weight, state.S
@@ -310,6 +296,23 @@ class Variational(Solver):
 def _degrees(model: Model) -> list[int]:
     """Of the parts: 1 for the linear weights, then those of the bases."""
     return [1] * model.fit_linear + [group.degree for group in model.groups]
+
+
+def effective_rank(bases: list[tuple[np.ndarray, int, int]], sizes: np.ndarray) -> float:
+    """exp of the entropy of the bases' shares in the squared size of the interactions: how many of equal size they are
+    worth (Roy and Vetterli, 2007). Bases (bases, features + dummies) of a degree have about the squared sizes
+    (sum_j E x_j^2 p_j^2)^degree."""
+    shares = np.concatenate(
+        [(P**2 @ np.concatenate([sizes, np.ones(n_dummies)])) ** degree for P, degree, n_dummies in bases]
+    )
+    shares = shares[shares > 0] / max(shares.sum(), 1e-300)
+    return float(np.exp(-shares @ np.log(shares))) if len(shares) else 0.0
+
+
+def _rank(state: State) -> float:
+    degrees = [len(part.form.degree_slots) for part in state.parts]
+    parts = zip(state.parts, degrees, strict=True)
+    return effective_rank([(part.mean, m, part.n_dummies) for part, m in parts if m > 1], state.sizes)
 
 
 def mean_squares(design) -> np.ndarray:

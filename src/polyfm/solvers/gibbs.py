@@ -1,0 +1,248 @@
+"""Gibbs sampling: draws from the posterior of all parameters, their priors and the noise, given the data.
+
+An iteration draws, each given all others: the precision of the noise (or latent targets), the intercept, the precision
+and mean of each field and basis (`core.hyper`), and all parameters, by the coordinate or block steps of descent with
+another rule (`loops.rule.Gibbs`). Random numbers belong to what is drawn and to the iteration: threads change no bit.
+
+The chain starts from the best posterior of independent Gaussians (`variational`), so that it is soon where it should
+be. Draws are kept in single precision.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from polyfm.core.hyper import Hyper
+from polyfm.core.parameters import Parameters
+from polyfm.core.penalty import Penalty
+from polyfm.core.problem import Problem
+from polyfm.loops.rule import Gibbs
+from polyfm.solvers import variational
+from polyfm.solvers.base import Resume, Solver
+from polyfm.solvers.block_descent import BlockDescent
+from polyfm.solvers.coordinate_descent import CoordinateDescent
+from polyfm.solvers.likelihood import generator, key_of, weighted_sum
+from polyfm.solvers.monitor import Monitor
+from polyfm.solvers.variational import Variational
+
+REFRESH = 10  # iterations after which residuals are computed anew
+BURN_IN = 10  # iterations before the first that may be kept
+HYPER, INTERCEPT = 1, 2  # what random numbers are for; the likelihood's own are 0
+
+
+@dataclass
+class Chain:
+    """Where the chain is, beside the parameters and the likelihood."""
+
+    steps: Any  # the state of the solver that draws parameters
+    hypers: list[Hyper]  # the linear weights first, where there are any
+
+    @property
+    def residuals(self) -> np.ndarray:
+        return self.steps.f
+
+
+@dataclass
+class State:
+    start: variational.State
+    monitor: Monitor  # of the variational start
+    chain: Chain | None = None  # None: the start is still being looked for
+    iteration: int = 0
+    samples: list[dict[str, np.ndarray]] = field(default_factory=list)
+    trace: list[tuple[float, float, float]] = field(default_factory=list)  # log-likelihood, noise, rank
+
+    @property
+    def parameters(self) -> Parameters:
+        return self.start.parameters if self.chain is None else self.chain.steps.parameters
+
+
+@dataclass(frozen=True)
+class GibbsSampling(Solver):
+    """`warm_up` epochs of variational inference at most, ended earlier by `tol`; then as many iterations as it takes
+    to keep `n_samples` draws, one in `thinning`."""
+
+    n_threads: int = 1
+    seed: int = 0
+    groups: np.ndarray | None = None
+    likelihood: str = "gaussian"
+    n_samples: int = 50
+    thinning: int = 2
+    warm_up: int = 200
+    tol: float = 1e-3
+    steps: str = "cd"  # or "block"
+
+    summary = "Gibbs sampling, from the variational solution"
+    epoch = "one pass over all parameters"
+    needs_multilinear = True
+    fits_lambdas = False
+    monotone = False
+    window = None
+    resume_kinds = {"start/epoch": "i", "iteration": "i"}
+
+    @property
+    def start(self) -> Variational:
+        return Variational(self.n_threads, self.seed, self.groups, self.likelihood)
+
+    # -- start --------------------------------------------------------------------------------------------------------
+
+    def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
+        start = self.start
+        of_start = _below("start/", resume) if resume else None
+        begun = start.init_state(problem, parameters, of_start)
+        history = [-row[0] for row in begun.trace]
+        first = float(resume["first"][0]) if resume else start.objective(problem, begun)
+        monitor = Monitor(first, self.warm_up, self.tol, start.window, history=history, unit=start.unit(problem))
+        state = State(begun, monitor)
+        if resume:
+            self._restore(problem, state, resume)
+        return state
+
+    def _begin(self, problem: Problem, state: State) -> None:
+        """The chain, at the means that variational inference has found."""
+        begun = state.start
+        parameters = begun.parameters.copy(problem.design.dtype)
+        steps = self._steps(None).init_state(problem, parameters)
+        state.chain = Chain(steps, [part.hyper for part in begun.parts])
+        self._refresh(problem, state)
+
+    def _steps(self, rule: Any) -> Any:
+        cls = BlockDescent if self.steps == "block" else CoordinateDescent
+        return cls(n_threads=self.n_threads, rule=rule)
+
+    # -- iterations ---------------------------------------------------------------------------------------------------
+
+    def update(self, problem: Problem, state: State) -> float | None:
+        if state.chain is None:
+            objective = self.start.update(problem, state.start)
+            state.monitor(objective, state.start)
+            if state.monitor.done:
+                self._begin(problem, state)
+            return objective
+        if len(state.samples) >= self.n_samples:
+            return None
+        self.draw(problem, state)
+        likelihood, chain = state.start.likelihood, state.chain
+        log_likelihood = likelihood.log_likelihood(problem, chain.residuals)
+        state.trace.append((log_likelihood, 1 / math.sqrt(likelihood.tau), self._rank(problem, state)))
+        if state.iteration > BURN_IN and (state.iteration - BURN_IN) % self.thinning == 0:
+            state.samples.append(self._sample(problem, state))
+        return -log_likelihood
+
+    def draw(self, problem: Problem, state: State) -> None:
+        """One iteration of the chain."""
+        chain, likelihood = state.chain, state.start.likelihood
+        assert chain is not None
+        state.iteration += 1
+        if state.iteration % REFRESH == 0:
+            self._refresh(problem, state)
+        parameters, residuals = chain.steps.parameters, chain.residuals
+        likelihood.draw(problem, residuals, self.seed, state.iteration)
+        tau = likelihood.tau
+        if problem.model.fit_intercept:
+            n = problem.total_weight
+            noise = generator(self.seed, state.iteration, INTERCEPT).standard_normal() / math.sqrt(tau * n)
+            delta = np.asarray(noise - weighted_sum(problem, residuals) / n, dtype=parameters.intercept.dtype)
+            before = parameters.intercept[0]
+            parameters.intercept[:] += delta
+            residuals += parameters.intercept[0] - before  # by what it has changed indeed, rounded
+        rng = generator(self.seed, state.iteration, HYPER)
+        thetas = ([parameters.coef[None]] if problem.model.fit_linear else []) + [P[:, 0] for P in parameters.factors]
+        chain.hypers = [
+            hyper.given(theta.astype(np.float64), None).draw(rng)
+            for hyper, theta in zip(chain.hypers, thetas, strict=True)
+        ]
+        rule = Gibbs(*key_of(self.seed), state.iteration, 1 / tau)
+        self._steps(rule).descend(self._conditional(problem, chain.hypers, tau), chain.steps)
+
+    def _conditional(self, problem: Problem, hypers: list[Hyper], tau: float) -> Problem:
+        """The problem whose penalties are the priors. The intercept has been drawn."""
+        model, hypers = problem.model, list(hypers)
+        linear = hypers.pop(0).ridge(tau) if model.fit_linear else problem.penalty.alpha
+        bases = tuple(hyper.ridge(tau).times(0.5) for hyper in hypers)  # a penalty is beta |p|^2, without a half
+        penalty = Penalty(model, problem.design.shape[1], linear, bases)
+        return replace(problem, model=replace(model, fit_intercept=False), penalty=penalty)
+
+    def _refresh(self, problem: Problem, state: State) -> None:
+        chain = state.chain
+        assert chain is not None
+        problem.model.predict(chain.steps.parameters, problem.design, chain.residuals)
+        chain.residuals[:] -= state.start.likelihood.z
+
+    def _rank(self, problem: Problem, state: State) -> float:
+        groups = zip(problem.model.groups, state.parameters.factors, strict=True)
+        parts = [(P[:, 0].astype(np.float64), group.degree, group.n_dummies) for group, P in groups]
+        return variational.effective_rank(parts, state.start.sizes)
+
+    # -- what is kept -------------------------------------------------------------------------------------------------
+
+    def _sample(self, problem: Problem, state: State) -> dict[str, np.ndarray]:
+        arrays = {name: array.astype(np.float32) for name, array in state.parameters.to_arrays().items()}
+        arrays = {name: array for name, array in arrays.items() if not name.startswith("lambdas")}
+        return arrays | {"noise": np.array([1 / math.sqrt(state.start.likelihood.tau)])}
+
+    def settle(self, problem: Problem, state: State) -> float:
+        if state.chain is None:
+            return self.start.settle(problem, state.start)
+        self._refresh(problem, state)
+        return -state.start.likelihood.log_likelihood(problem, state.chain.residuals)
+
+    def learned(self, problem: Problem, state: State) -> Resume:
+        """The draws; before there are any, what variational inference has found."""
+        found = self.start.learned(problem, state.start)
+        found |= {"trace": np.array(state.start.trace).reshape(-1, 3), "sampling": np.array(state.trace).reshape(-1, 3)}
+        return found | _under("samples/", _stacked(state.samples))
+
+    # -- checkpoints --------------------------------------------------------------------------------------------------
+
+    def resume(self, state: State) -> Resume:
+        arrays = _under("start/", self.start.resume(state.start)) | {"first": np.array([state.monitor.first])}
+        if state.chain is None:
+            return arrays
+        arrays |= {"iteration": np.array([state.iteration]), "sampling": np.array(state.trace).reshape(-1, 3)}
+        arrays |= {"residuals": state.chain.residuals.copy()}
+        for i, hyper in enumerate(state.chain.hypers):
+            arrays |= {f"rate{i}": hyper.rate, f"centre{i}": hyper.mean}
+        arrays |= _under("chain/", state.parameters.to_arrays())
+        return arrays | _under("samples/", _stacked(state.samples))
+
+    def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
+        of_start = self.start.resume_shapes(problem, parameters)
+        shapes = _under("start/", of_start) | {"first": (1,), "iteration": (1,), "sampling": (None, 3)}
+        shapes |= {name: shape for name, shape in of_start.items() if name.startswith(("rate", "centre"))}
+        of_chain = {name: array.shape for name, array in parameters.to_arrays().items()}
+        shapes |= _under("chain/", of_chain) | {"residuals": (problem.design.shape[0],), "samples/noise": (None, 1)}
+        return shapes | _under("samples/", {name: (None, *shape) for name, shape in of_chain.items()})
+
+    def _restore(self, problem: Problem, state: State, resume: Resume) -> None:
+        if "iteration" not in resume:
+            return
+        state.iteration = int(resume["iteration"][0])
+        state.trace = [tuple(row) for row in resume["sampling"].tolist()]
+        parameters = Parameters.from_arrays(_below("chain/", resume)).copy(problem.design.dtype)
+        chain = Chain(self._steps(None).init_state(problem, parameters), [part.hyper for part in state.start.parts])
+        chain.residuals[:] = resume["residuals"]
+        for i, hyper in enumerate(chain.hypers):
+            chain.hypers[i] = hyper._replace(rate=resume[f"rate{i}"].copy(), mean=resume[f"centre{i}"].copy())
+        state.chain = chain
+        samples = _below("samples/", resume)
+        n = len(samples.get("noise", ()))
+        state.samples = [{name: array[i] for name, array in samples.items()} for i in range(n)]
+
+
+def n_iterations(n_samples: int, thinning: int) -> int:
+    """That it takes to keep so many draws."""
+    return BURN_IN + n_samples * thinning
+
+
+def _stacked(samples: list[dict[str, np.ndarray]]) -> Resume:
+    return {name: np.stack([sample[name] for sample in samples]) for name in samples[0]} if samples else {}
+
+
+def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def _below(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
