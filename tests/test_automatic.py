@@ -19,6 +19,7 @@ from polyfm import (
     load_model,
     save_model,
 )
+from polyfm.core import linear
 from polyfm.core.linear import fit_linear, response_of, slopes
 from polyfm.core.spectrum import beta_max
 from polyfm.losses import as_loss
@@ -75,6 +76,27 @@ def test_the_linear_model_of_the_squared_loss_is_ridge_regression(interacting):
     expected = Ridge(alpha=2.0, solver="svd").fit(X.toarray(), y)
     assert_allclose(found.coef, expected.coef_, atol=1e-6)
     assert_allclose(found.intercept, expected.intercept_, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_a_linear_model_that_starts_near_its_minimum_takes_fewer_products(interacting, loss, monkeypatch):
+    X, y = interacting
+    response, alpha, products = response_of(as_loss(loss), np.sign(y), None), np.full(25, 2.0), []
+    conjugate = linear._conjugate_gradients
+
+    def counted(product, *arguments):
+        return conjugate(lambda v: products.append(1) or product(v), *arguments)
+
+    monkeypatch.setattr(linear, "_conjugate_gradients", counted)
+    exact = fit_linear(X, response, alpha, True, rtol=1e-10)
+    counts, found = [], []
+    for start in (None, fit_linear(X, response, 1.1 * alpha, True), exact):
+        products.clear()
+        found.append(fit_linear(X, response, alpha, True, start, of_constant=True).coef)
+        counts.append(len(products))
+    assert counts[0] > counts[1] > counts[2] == 0
+    for coef in found:
+        assert_allclose(coef, exact.coef, atol=0.01)
 
 
 @pytest.mark.parametrize("repeats", [False, True])
@@ -270,8 +292,9 @@ def test_a_search_starts_where_interactions_vanish_and_goes_on_while_the_end_is_
     assert_allclose(np.unique(steps.round(9)), [3.5 / 6, 3.5 / 3])
     assert within.best_score_ == within.cv_scores_.mean(axis=1).max()
     noiseless = X[:, 0].toarray().ravel() * X[:, 12].toarray().ravel()
+    far = FactorizationMachineRegressorCV(alpha=1e-3, n_betas=4, cv=3, n_components=4, random_state=0)
     with pytest.warns(match="The weakest penalty of the path"):
-        far = FactorizationMachineRegressorCV(n_betas=4, cv=3, n_components=4, random_state=0).fit(X, noiseless)
+        far.fit(X, noiseless)
     assert len(far.betas_) > 4
     assert far.cv_scores_.shape == (len(far.betas_), 3)
 

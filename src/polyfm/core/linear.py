@@ -1,5 +1,6 @@
 """The linear model alone, <w, x> + w0: what interactions have to beat, and where their training can start."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -51,21 +52,27 @@ def slopes(response: Response, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return g, np.maximum(h, FLOOR * loss.curvature * (1.0 if weight is None else weight))
 
 
+def squared(X):
+    """x_ij^2."""
+    return X.multiply(X) if hasattr(X, "multiply") else X * X
+
+
 def squared_columns(X, h: np.ndarray) -> np.ndarray:
     """sum_i h_i x_ij^2 for every feature."""
-    return np.asarray((X.multiply(X) if hasattr(X, "multiply") else X * X).T @ h)
+    return np.asarray(squared(X).T @ h)
 
 
 def fit_linear(
     X, response: Response, alpha: np.ndarray, fit_intercept: bool, start: Linear | None = None, rtol: float = 1e-3,
-    beside: np.ndarray | None = None,
+    beside: np.ndarray | None = None, of_constant: bool = False,
 ) -> Linear:  # fmt: skip
     """argmin over w, w0 of sum_i w_i l(y_i, f_i) + sum_j alpha_j w_j^2 / 2, by Newton's method.
 
     `beside` are predictions that come from elsewhere, and are added to those of the linear model.
 
     Steps are found by preconditioned conjugate gradients and shortened until they lower the objective; `rtol` is the
-    part of the gradient that may remain.
+    part of the gradient at the start that may remain, or, with `of_constant`, of that at the best constant: then a
+    start near the minimum saves steps.
     """
     d = X.shape[1]
     theta = np.zeros(d + 1) if start is None else np.append(start.coef, start.intercept)
@@ -80,22 +87,34 @@ def fit_linear(
     def objective(v: np.ndarray, f: np.ndarray) -> float:
         return total_loss(response, f) + 0.5 * float(ridge @ (v * v))
 
+    def gradient_at(v: np.ndarray, g: np.ndarray) -> np.ndarray:
+        return free * (np.append(X.T @ g, g.sum()) + ridge * v)
+
+    def product(v: np.ndarray, h: np.ndarray) -> np.ndarray:
+        return gradient_at(v, h * predict(v))
+
+    def inverse_of(h: np.ndarray) -> np.ndarray:
+        """Of the diagonal of the second derivatives: with it gradients have a size that knows no units."""
+        diagonal = np.append(np.asarray(squares.T @ h), h.sum()) + ridge
+        return np.where(diagonal > 0, free / np.where(diagonal > 0, diagonal, 1), 0)
+
     f = predict(theta) if beside is None else predict(theta) + beside
-    value, first = objective(theta, f), None
+    value, first, squares = objective(theta, f), None, squared(X)
+    if of_constant and start is not None:
+        constant = np.append(np.zeros(d), best_constant(response) if fit_intercept else 0.0)
+        g, h = slopes(response, np.full(len(f), constant[d]))
+        first = _size(gradient_at(constant, g), inverse_of(h))
     exact = getattr(response.loss, "quadratic", False)
     for _ in range(1 if exact else NEWTON_STEPS):
         g, h = slopes(response, f)
-        gradient = free * (np.append(X.T @ g, g.sum()) + ridge * theta)
-        size = float(np.linalg.norm(gradient))
+        gradient, inverse = gradient_at(theta, g), inverse_of(h)
+        size = _size(gradient, inverse)
         first = size if first is None else first
-        if size <= rtol * first * (0 if exact else 1) or size == 0:
+        if size <= rtol * first:
             break
-        diagonal = np.append(squared_columns(X, h), h.sum()) + ridge
-        inverse = np.where(diagonal > 0, free / np.where(diagonal > 0, diagonal, 1), 0)
-        step = _conjugate_gradients(
-            lambda v, h=h: free * (np.append(X.T @ (h * predict(v)), h @ predict(v)) + ridge * v),
-            -gradient, inverse, rtol if exact else max(rtol, 0.1),
-        )  # fmt: skip
+        enough = rtol * first / size
+        enough = enough if exact else min(max(enough, 0.1), 0.5)
+        step = _conjugate_gradients(partial(product, h=h), -gradient, inverse, enough)
         change, slope = predict(step), float(gradient @ step)
         length = 1.0
         for _ in range(HALVINGS):
@@ -108,6 +127,10 @@ def fit_linear(
         else:
             break
     return Linear(theta[:d], float(theta[d]))
+
+
+def _size(gradient: np.ndarray, inverse: np.ndarray) -> float:
+    return float(np.sqrt(gradient @ (inverse * gradient)))
 
 
 def _conjugate_gradients(product, b: np.ndarray, inverse: np.ndarray, rtol: float) -> np.ndarray:

@@ -102,11 +102,12 @@ class _Search:
             sample, strata = sample.take(rows), None if strata is None else strata[rows]
         self.folds = _folds(sample, strata, self.seed)
         self.n_held_out = sum(fold.held_out.total for fold in self.folds)
+        self.near: list[list[Linear]] = [[] for _ in self.folds]  # linear models of the folds, at about the best alpha
 
     def run(self, design: Design) -> Penalties:
         recipe = self.recipe
         alpha = self.alpha() if recipe.alpha is None else recipe.alpha
-        linear = linear_models(self.model, self.loss, self.data, alpha)
+        linear = linear_models(self.model, self.loss, self.data, alpha, self.near[0] if self.near else None)
         if recipe.beta is not None:
             return Penalties(alpha, recipe.beta, Path(recipe, design, self.data, alpha, linear, (), self.seeds).fresh)
         scales = penalty_scales(recipe, self.data, linear)
@@ -142,6 +143,8 @@ class _Search:
                 fits[k] = linear_models(self.model, self.loss, fold.train, strength, fits[k])
                 found.append(_losses(fold, self.loss, [fit.predict(fold.held_out.X) for fit in fits[k]]))
             losses.append(np.concatenate(found))
+            if _best(losses) == len(losses) - 1:
+                self.near = list(fits)
             self._say("alpha", part * unit / self.growth, losses[-1])
             if len(losses) - 1 - _best(losses) >= PATIENCE or interrupts.interrupted():
                 break
@@ -153,9 +156,9 @@ class _Search:
         if not self.folds:
             return 0.5
         paths = []
-        for fold in self.folds:
+        for fold, near in zip(self.folds, self.near, strict=True):
             own = alpha * fold.share if isinstance(alpha, float) and self.recipe.alpha is None else alpha
-            linear = linear_models(self.model, self.loss, fold.train, own)
+            linear = linear_models(self.model, self.loss, fold.train, own, near)
             share = fold.share / math.sqrt(self.growth)  # what noise can reach grows with the root of the rows
             own_scales, design = tuple(share * s for s in scales), Design(fold.train.X, "sorted")
             paths.append(Path(self.recipe, design, fold.train, own, linear, own_scales, self.seeds))

@@ -46,13 +46,14 @@ class Rows(NamedTuple):
 def linear_models(
     model: Model, loss, data: Rows, alpha: float | Ridge, starts: list[Linear] | None = None
 ) -> list[Linear]:
-    """The linear models of all targets, or the best constants where a model has no linear weights."""
+    """The linear models of all targets, or the best constants where a model has no linear weights. Near starts save
+    time, and make little difference else."""
     if not model.fit_linear:
         constants = [best_constant(response) if model.fit_intercept else 0.0 for response in data.responses(loss)]
         return [Linear(np.zeros(data.X.shape[1]), constant) for constant in constants]
     strength = _by_feature(alpha, data.X.shape[1])
     return [
-        fit_linear(data.X, response, strength, model.fit_intercept, starts[t] if starts else None)
+        fit_linear(data.X, response, strength, model.fit_intercept, starts[t] if starts else None, of_constant=True)
         for t, response in enumerate(data.responses(loss))
     ]
 
