@@ -71,6 +71,14 @@ def test_features_contexts_weights_and_a_score(polyfm):
     assert list(pd.read_csv("top.csv").columns) == ["user", "hour", "artist", "score", "rank"]
 
 
+def test_other_losses(polyfm):
+    polyfm(f"{FIT} --loss warp --max-iter 3")
+    polyfm("recommend top m.polyfm --n 1 --out top.csv")
+    rec = Recommender(item="artist", feedback="implicit", loss="warp", n_components=3, max_iter=3, random_state=0)
+    expected = rec.fit(PLAYS).recommend(n=1)
+    pd.testing.assert_frame_equal(pd.read_csv("top.csv", dtype={"user": str}), expected, check_dtype=False)
+
+
 def test_ratings(polyfm):
     done = polyfm("recommend fit plays.csv --item artist --target count --n-components 2 --random-state 0")
     assert "The model was not saved" in done.stderr

@@ -50,6 +50,12 @@ def recommend() -> None:
 )
 @click.option("--n-components", type=int, help="Numbers in the vector of a user or an item. [default: 32]")
 @click.option(
+    "--loss",
+    type=click.Choice(["all-pairs", "bpr", "warp"]),
+    help="With --implicit: least squares over all pairs, or rankings by sampled pairs. [default: all-pairs]",
+)
+@click.option("--degree", type=int, help="With --implicit, how many features may act together. [default: 2]")
+@click.option(
     "--omega", type=float, help="With --implicit, the weight of a pair that was not observed. Tune this first."
 )
 @click.option("--reg", type=float, help="With --implicit, the penalty.")
@@ -70,7 +76,7 @@ def fit(
     """
     check_outputs({"DATA": data, "--users": users, "--items": items}, model=model_path)
     parameters = {name: value for name, value in options.items() if value is not None}
-    of_implicit = {"omega", "reg", "nu", "max_iter"} & set(parameters)
+    of_implicit = {"loss", "degree", "omega", "reg", "nu", "max_iter"} & set(parameters)
     if not implicit and of_implicit:
         raise click.UsageError(f"--{min(of_implicit).replace('_', '-')} is for --implicit feedback.")
     if implicit and target is not None:

@@ -4,11 +4,14 @@ Q (n, k)       vectors of the side at hand: the sums of the factors of each row'
 Z (n', k)      vectors of the other side; G (k, k) = omega sum_i z_i z_i', all pairs in one matrix
 seen           (indptr (n + 1), indices, weights): the pairs that were observed, by rows of this side
 T (d, k)       factors of features; a row has at most one of those of a field, with the value 1
-members        (indptr (d + 1), indices): the rows that have a feature
+members        (indptr (d + 1), indices): the rows that have a feature; with values, where these are not all 1
+
+Degrees above 2 (`solve_features`) have parts of rows in place of vectors: see `across`.
 """
 
 import numpy as np
 
+from polyfm.loops.across import clear, cofactors, pull_back, push
 from polyfm.loops.jit import inline, loop
 
 
@@ -132,3 +135,79 @@ def solve_field(seen, Z, G, penalties, members, T, Q, steps, lo, hi):
         for m in range(first[j], first[j + 1]):
             for s in range(k):
                 Q[rows[m], s] += delta[s]
+
+
+@inline
+def multiply(seen, Z, G, c, p, out):
+    """out = (sum_i a_ci z_i z_i' + G) p"""
+    for s in range(p.shape[0]):
+        total = 0.0
+        for o in range(p.shape[0]):
+            total += G[s, o] * p[o]
+        out[s] = total
+    add_product(seen, Z, c, p, out)
+
+
+@loop(streaming=True)
+def solve_features(seen, Z, G, penalties, members, T, A, m, k, steps, lo, hi):
+    """The same at degree m, one feature after the other: A (n, .) are the parts of this side's rows, and Z those of the
+    other side, in the order in which they meet."""
+    first, rows, values = members
+    width = (m - 1) * k
+    b = np.empty(A.shape[1])
+    lifted = np.empty(A.shape[1])
+    w = np.empty(A.shape[1])
+    r = np.empty(width)
+    p = np.empty(width)
+    v = np.empty(width)
+    delta = np.empty(width)
+    for j in range(lo, hi):
+        clear(r)
+        for e in range(first[j], first[j + 1]):
+            c = rows[e]
+            cofactors(T, j, values[e], m, k, A[c], b)
+            multiply(seen, Z, G, c, A[c], w)
+            for s in range(w.shape[0]):
+                w[s] = -w[s]
+            add_targets(seen, Z, c, w)
+            pull_back(b, m, k, w, r)
+        norm = 0.0
+        for s in range(width):
+            r[s] -= penalties[j] * T[j, s]
+            p[s] = r[s]
+            delta[s] = 0.0
+            norm += r[s] * r[s]
+        floor = 1e-24 * norm
+        for _ in range(steps):
+            if not norm > floor:
+                break
+            for s in range(width):
+                v[s] = penalties[j] * p[s]
+            for e in range(first[j], first[j + 1]):
+                c = rows[e]
+                cofactors(T, j, values[e], m, k, A[c], b)
+                push(b, m, k, p, lifted)
+                multiply(seen, Z, G, c, lifted, w)
+                pull_back(b, m, k, w, v)
+            curvature = 0.0
+            for s in range(width):
+                curvature += p[s] * v[s]
+            if not curvature > 0.0:
+                break
+            length = norm / curvature
+            after = 0.0
+            for s in range(width):
+                delta[s] += length * p[s]
+                r[s] -= length * v[s]
+                after += r[s] * r[s]
+            for s in range(width):
+                p[s] = r[s] + after / norm * p[s]
+            norm = after
+        for e in range(first[j], first[j + 1]):
+            c = rows[e]
+            cofactors(T, j, values[e], m, k, A[c], b)
+            push(b, m, k, delta, lifted)
+            for s in range(lifted.shape[0]):
+                A[c, s] += lifted[s]
+        for s in range(width):
+            T[j, s] += delta[s]

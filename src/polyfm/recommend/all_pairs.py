@@ -7,7 +7,8 @@ The second sum is <Q'Q, Z'Z>: two small matrices stand for all pairs. The object
 side. Descent takes turns: features of an id have rows of their own, and each is moved by a few steps of conjugate
 gradients; what is left, features that rows share, by a few steps for all of them together. No step raises the
 objective. (Hu, Koren and Volinsky 2008; Bayer, He, Kanagal and Rendle 2017; penalties that grow with how often a
-feature occurs: Rendle et al. 2021.)
+feature occurs: Rendle et al. 2021.) At a degree above 2, z and q are the parts of `across`, and the objective is
+quadratic in the factors of each single feature: these take turns.
 """
 
 import itertools
@@ -21,6 +22,8 @@ import scipy.sparse as sp
 from polyfm.core.parameters import Parameters
 from polyfm.core.threads import Team
 from polyfm.loops import all_pairs as loops
+from polyfm.recommend import across
+from polyfm.recommend.across import arrays_of
 from polyfm.solvers import Resume, Solver
 
 STEPS = 3  # of conjugate gradients for an id
@@ -40,6 +43,11 @@ class Rows:
         return ids.indptr.astype(np.uint32), ids.indices.astype(np.uint32)
 
     @cached_property
+    def all_members(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The rows that have each feature, shared ones included, and its values."""
+        return arrays_of(self.X.tocsc())
+
+    @cached_property
     def shared(self) -> sp.csr_matrix:
         return self.X[:, self.n_ids :].tocsr()
 
@@ -51,8 +59,11 @@ class Rows:
 class AllPairs:
     """The problem: who was seen with what, how much that counts, and what everything else counts."""
 
-    def __init__(self, contexts: Rows, items: Rows, seen: sp.csr_matrix, omega: float, reg: float, nu: float):
-        self.sides = (contexts, items)
+    def __init__(
+        self, contexts: Rows, items: Rows, seen: sp.csr_matrix, omega: float, reg: float, nu: float, degree: int,
+        n_components: int,
+    ):  # fmt: skip
+        self.sides, self.degree, self.n_components = (contexts, items), degree, n_components
         turned = seen.T.tocsr()
         self.seen = tuple(
             (m.indptr.astype(np.uint32), m.indices.astype(np.uint32), m.data.astype(np.float64)) for m in (seen, turned)
@@ -66,9 +77,16 @@ class AllPairs:
 
     def objective(self, parameters: Parameters) -> float:
         T = parameters.factors
-        Q, Z = (rows.X @ t for rows, t in zip(self.sides, T, strict=True))
+        Q, Z = self.parts(0, T), self.turned(1, T)
         total = loops.squares(self.seen[0], Q, Z) + self.omega * np.sum((Q.T @ Q) * (Z.T @ Z))
         return float(total + sum(p @ np.einsum("jk,jk->j", t, t) for p, t in zip(self.penalties, T, strict=True)))
+
+    def parts(self, side: int, T: tuple[np.ndarray, ...]) -> np.ndarray:
+        return across.parts(self.sides[side].X, T[side], self.degree, self.n_components)
+
+    def turned(self, side: int, T: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Parts in the order in which they meet those of the other side."""
+        return np.ascontiguousarray(across.turned(self.parts(side, T), self.degree, self.n_components))
 
 
 def penalty(X: sp.csr_matrix, counts: np.ndarray, n_others: int, omega: float, reg: float, nu: float) -> np.ndarray:
@@ -108,7 +126,6 @@ class AllPairsDescent(Solver):
 class AllPairsRecipe:
     """How a session trains `AllPairs`, which stands for the data and the problem at once."""
 
-    n_components: int
     n_threads: int = 1
 
     def solver_name(self, design: AllPairs) -> str:
@@ -121,10 +138,12 @@ class AllPairsRecipe:
         return design
 
     def start(self, problem: AllPairs, seed: int) -> Parameters:
-        rng, k = np.random.RandomState(seed), self.n_components
-        factors = tuple(0.1 / np.sqrt(k) * rng.standard_normal((rows.X.shape[1], k)) for rows in problem.sides)
+        rng, k = np.random.RandomState(seed), problem.n_components
+        columns = k * (problem.degree - 1)
+        factors = tuple(0.1 / np.sqrt(k) * rng.standard_normal((rows.X.shape[1], columns)) for rows in problem.sides)
         for t, rows in zip(factors, problem.sides, strict=True):
-            t[rows.n_ids :] *= 0.1  # many features add up
+            t[rows.n_ids :, :k] *= 0.1  # many features add up
+            t[:, k:] *= 10.0  # products of three and more: small ones would never grow
         return as_parameters(factors)
 
 
@@ -136,9 +155,16 @@ def as_parameters(factors: tuple[np.ndarray, ...]) -> Parameters:
 def _sweep(problem: AllPairs, T: tuple[np.ndarray, ...], side: int, team: Team) -> None:
     """All features of one side, the other side fixed."""
     rows, t, pen, seen = problem.sides[side], T[side], problem.penalties[side], problem.seen[side]
-    Z = problem.sides[1 - side].X @ T[1 - side]
+    Z = problem.turned(1 - side, T)
     G = problem.omega * (Z.T @ Z)
-    Q = rows.X @ t
+    Q = problem.parts(side, T)
+    if problem.degree > 2:
+        m, k = problem.degree, problem.n_components
+        solve = partial(loops.solve_features, seen, Z, G, pen, rows.all_members, t, Q, m, k, STEPS)
+        if rows.n_ids:
+            team.run(solve, _shares(rows.n_ids, team.n_threads))
+        solve(rows.n_ids, rows.X.shape[1])
+        return
     if rows.n_ids:
         solve = partial(loops.solve_field, seen, Z, G, pen, rows.members, t, Q, STEPS)
         team.run(solve, _shares(rows.n_ids, team.n_threads))
@@ -192,15 +218,31 @@ def _shares(n: int, n_threads: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(bounds))
 
 
-def fold_in(seen: sp.csr_matrix, Z: np.ndarray, gram: np.ndarray, base: np.ndarray, penalty: float) -> np.ndarray:
-    """The factors of one new id, in one solve. The rows that have it were seen with rows of the other side, whose
-    vectors are Z; `gram` is omega sum_i z_i z_i' over all of these, `base` (rows, k) what the rows' other features
-    give."""
-    H, pull = penalty * np.eye(Z.shape[1]), np.zeros(Z.shape[1])
+def fold_in(
+    seen: sp.csr_matrix, Z: np.ndarray, gram: np.ndarray, parts: np.ndarray, penalty: float, degree: int, k: int
+):
+    """The factors of one new id, in one solve. The rows that have it were seen with rows of the other side, whose parts
+    in the order in which they meet are Z; `gram` is omega sum_i z_i z_i' over all of these, `parts` those of the rows
+    without it."""
+    size = k * (degree - 1)
+    H, pull = penalty * np.eye(size), np.zeros(size)
     for c in range(seen.shape[0]):
         mine = slice(seen.indptr[c], seen.indptr[c + 1])
         z, a = Z[seen.indices[mine]], seen.data[mine]
+        J = _slopes(parts[c], degree, k)
         curvature = (z * a[:, None]).T @ z + gram
-        H += curvature
-        pull += z.T @ a - curvature @ base[c]
+        H += J @ curvature @ J.T
+        pull += J @ (z.T @ a - curvature @ parts[c])
     return np.linalg.solve(H, pull)
+
+
+def _slopes(parts: np.ndarray, degree: int, k: int) -> np.ndarray:
+    """The derivative of a row's parts by the factors of a feature of value 1 that it lacks: A^(t-1) where A^t is."""
+    J, first = np.zeros((k * (degree - 1), len(parts))), 0
+    s = np.arange(k)
+    for d in range(2, degree + 1):
+        for t in range(1, d):
+            to = first + (t - 1) * k
+            J[(d - 2) * k + s, to + s] = 1.0 if t == 1 else parts[to - k + s]
+        first += (d - 1) * k
+    return J

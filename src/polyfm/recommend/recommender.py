@@ -14,10 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from polyfm.estimators import FactorizationMachineRegressor
 from polyfm.estimators._sklearn import HasMethods, Interval, StrOptions, fit_context
 from polyfm.interpretation import explain
+from polyfm.recommend.across import terms
 from polyfm.recommend.growth import Growing
 from polyfm.recommend.log import Log, columns_named, grouped, read_log
 from polyfm.recommend.metrics import auc_score, ranking_metrics
-from polyfm.recommend.pairs import Pairs, Seen, contexts_of
+from polyfm.recommend.pairs import Options, Pairs, Seen, contexts_of
 from polyfm.recommend.ranking import top_n
 from polyfm.recommend.ratings import Ratings
 from polyfm.recommend.sides import Side, Situation, as_table, check_columns, texts_of
@@ -34,7 +35,8 @@ class Recommender(Growing, BaseEstimator):
         sum over observed pairs of a (f - 1)^2 + omega * sum over all pairs of f^2 + penalties,
 
     where f is the inner product of the summed factors of a context's and of an item's features. No negatives are
-    sampled. A context is a user or, where interactions have columns of context, a user in a situation.
+    sampled. Or, by `loss`, it ranks what was observed above what was not. A context is a user or, where interactions
+    have columns of context, a user in a situation.
 
     Parameters
     ----------
@@ -46,13 +48,22 @@ class Recommender(Growing, BaseEstimator):
     estimator : estimator, default=None
         Of explicit feedback, another than ``FactorizationMachineRegressor(n_components=n_components)``: any regressor
         of polyfm, or a classifier where ratings have two values.
+    loss : {"all-pairs", "bpr", "warp"}, default="all-pairs"
+        Of implicit feedback. "bpr" and "warp" sample negatives and take stochastic steps, on one thread; they are for
+        those who know them.
+    degree : int, default=2
+        Of implicit feedback, how many features may act together, some of the context and some of the item. More than 2
+        needs features beside ids.
     fields : list of str, default=None
         Columns of numbers, of any table, that name things rather than measure them, such as an hour of the day.
-    omega : float, default=0.2
+    omega : float, default=0.1
         Of implicit feedback, the weight of a pair, observed or not.
     reg : float, default=0.01
-        Of implicit feedback, the penalty; it is multiplied by how often a feature occurs, to the power `nu`.
+        Of implicit feedback, the penalty. For "all-pairs" it is multiplied by how often a feature occurs, to the power
+        `nu`; for "bpr" and "warp" it is that of each step.
     nu : float, default=1.0
+    learning_rate : float, default=0.05
+        Of "bpr" and "warp": AdaGrad's.
     max_iter : int, default=10
         Epochs of implicit feedback.
     checkpoint : str or path-like, default=None
@@ -95,10 +106,13 @@ class Recommender(Growing, BaseEstimator):
         "feedback": [StrOptions({"explicit", "implicit"})],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "estimator": [HasMethods(["fit", "predict"]), None],
+        "loss": [StrOptions({"all-pairs", "bpr", "warp"})],
+        "degree": [Interval(Integral, 2, 10, closed="both")],
         "fields": [list, tuple, None],
         "omega": [Interval(Real, 0, None, closed="left")],
-        "reg": [Interval(Real, 0, None, closed="neither")],
+        "reg": [Interval(Real, 0, None, closed="left")],
         "nu": [Interval(Real, 0, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "checkpoint": [str, os.PathLike, None],
         "checkpoint_interval": [Interval(Integral, 1, None, closed="left")],
@@ -108,19 +122,22 @@ class Recommender(Growing, BaseEstimator):
     }
 
     def __init__(
-        self, user="user", item="item", *, feedback="explicit", n_components=32, estimator=None, fields=None, omega=0.2,
-        reg=0.01, nu=1.0, max_iter=10, checkpoint=None, checkpoint_interval=10, n_jobs=None, random_state=None,
-        verbose=0,
+        self, user="user", item="item", *, feedback="explicit", n_components=32, estimator=None, loss="all-pairs",
+        degree=2, fields=None, omega=0.1, reg=0.01, nu=1.0, learning_rate=0.05, max_iter=10, checkpoint=None,
+        checkpoint_interval=10, n_jobs=None, random_state=None, verbose=0,
     ):  # fmt: skip
         self.user = user
         self.item = item
         self.feedback = feedback
         self.n_components = n_components
         self.estimator = estimator
+        self.loss = loss
+        self.degree = degree
         self.fields = fields
         self.omega = omega
         self.reg = reg
         self.nu = nu
+        self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.checkpoint = checkpoint
         self.checkpoint_interval = checkpoint_interval
@@ -178,8 +195,11 @@ class Recommender(Growing, BaseEstimator):
             n_items = self.items_.n_ids
             weights = sp.csr_matrix((log.weight, (codes, i)), shape=(len(first), n_items))
             seen = Seen(u[first], situations[first], np.arange(n_items), weights)
-            train_pairs(self, Pairs((), seen, self.omega, self.reg, self.nu))
+            train_pairs(self, Pairs((), seen, self._options()))
         return self
+
+    def _options(self) -> Options:
+        return Options(**{name: getattr(self, name) for name in Options._fields})
 
     def _checked_fields(self, context, users, items) -> list[str]:
         known = {*context, *(str(name) for table in (users, items) if table is not None for name in table.columns)}
@@ -378,15 +398,13 @@ class Recommender(Growing, BaseEstimator):
         names = self.users_.names + self.situation_.names, self.items_.names
         if self.feedback == "explicit":
             return explain(self.estimator_, self._joint(u, situations, i), feature_names=names[0] + names[1])
-        parts = []
-        for x, T in zip((contexts_of(self.users_, u, situations), self.items_.X[i]), self.factors_, strict=True):
-            parts.append(x.data[:, None] * T[x.indices])
-            names[len(parts) - 1][:] = [names[len(parts) - 1][j] for j in x.indices]
-        products = parts[0] @ parts[1].T
-        order = np.argsort(-np.abs(products), axis=None, kind="stable")
-        a, b = np.unravel_index(order, products.shape)
-        named = {self.user: [names[0][j] for j in a], self.item: [names[1][j] for j in b]}
-        return self._table({**named, "contribution": products[a, b]})
+        rows = (contexts_of(self.users_, u, situations), self.items_.X[i])
+        found = terms(rows, self.factors_, self.degree, self.n_components, self._engine.is_biased)
+        named = {
+            self.user: [" x ".join(names[0][j] for j in mine) for mine, _, _ in found],
+            self.item: [" x ".join(names[1][j] for j in other) for _, other, _ in found],
+        }
+        return self._table({**named, "contribution": [value for _, _, value in found]})
 
     # -- evaluation ---------------------------------------------------------------------------------------------------
 

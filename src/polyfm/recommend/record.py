@@ -71,8 +71,6 @@ def from_record(record: dict, parameters: dict, reader: Reader, of: Callable) ->
         return rec
     pairs = record["pairs"]
     factors = tuple(_floats(reader.array(entry["array"]), 2) for entry in pairs["factors"])
-    shapes = [(size, rec.n_components) for size in sizes]
-    _require([T.shape for T in factors] == shapes, "factors of other shapes")
     who, what = (
         _positions(reader.array(pairs[name]["array"]), len(side))
         for name, side in (("who", rec.users_), ("what", rec.items_))
@@ -80,7 +78,8 @@ def from_record(record: dict, parameters: dict, reader: Reader, of: Callable) ->
     situations = _sparse_from_record(pairs["situations"], reader, (len(who), rec.situation_.size))
     weights = _sparse_from_record(pairs["weights"], reader, (len(who), len(what)))
     _require(not np.any(weights.data < 0), "negative weights")
-    rec._engine = Pairs(factors, Seen(who, situations, what, weights), rec.omega, rec.reg, rec.nu)
+    rec._engine = Pairs(factors, Seen(who, situations, what, weights), rec._options())
+    _require([T.shape for T in factors] == rec._engine.shapes(sizes), "factors of other shapes")
     rec.history_ = _floats(reader.array(pairs["history"]["array"]), 1)
     rec.n_iter_ = len(rec.history_)
     return rec

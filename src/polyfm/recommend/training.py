@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from polyfm.estimators.validation import threads_of
-from polyfm.recommend.all_pairs import AllPairs, AllPairsRecipe, as_parameters
+from polyfm.recommend.all_pairs import as_parameters
 from polyfm.recommend.pairs import Pairs
 from polyfm.solvers.interrupts import deferred_interrupts
 from polyfm.training.checkpoint import Checkpoint, check_saved, package_stamp, read_checkpoint
@@ -22,12 +22,12 @@ NOT_IN_KEY = {"max_iter", "verbose", "n_jobs", "checkpoint", "checkpoint_interva
 def train_pairs(rec: Any, engine: Pairs, epochs: int | None = None) -> None:
     """Fit a `Recommender` to what was observed; or go on, for a number of epochs, from the factors that it has."""
     problem = engine.problem(rec.users_, rec.items_)
-    recipe = AllPairsRecipe(rec.n_components, threads_of(rec.n_jobs))
+    recipe = engine.recipe(threads_of(rec.n_jobs))
     seeds = check_random_state(rec.random_state).randint(2**31 - 1, size=1)
     path = None if rec.checkpoint is None or epochs else Path(rec.checkpoint)
     saved = checkpoint = None
     if path is not None:
-        key = _key(rec, problem)
+        key = _key(rec, engine)
         saved = read_checkpoint(path, key)
         if saved is not None:
             check_saved(saved, recipe.start(problem, 0), np.dtype(np.float64), 1)
@@ -48,10 +48,12 @@ def train_pairs(rec: Any, engine: Pairs, epochs: int | None = None) -> None:
         path.unlink(missing_ok=True)
 
 
-def _key(rec: Any, problem: AllPairs) -> str:
+def _key(rec: Any, engine: Pairs) -> str:
     """What tells one problem from another."""
     options = {name: value for name, value in rec.get_params(deep=False).items() if name not in NOT_IN_KEY}
     if not isinstance(rec.random_state, int | np.integer):
         options["random_state"] = "drawn"
-    data = [[rows.X.data, rows.X.indices, rows.X.indptr, rows.X.shape] for rows in problem.sides]
-    return joblib.hash([data, problem.seen, sorted(options.items()), package_stamp()])
+    seen = engine.seen
+    matrices = [rec.users_.X, rec.items_.X, seen.situations, seen.weights]
+    data = [[X.data, X.indices, X.indptr, X.shape] for X in matrices]
+    return joblib.hash([data, seen.who, seen.what, sorted(options.items()), package_stamp()])
