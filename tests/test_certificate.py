@@ -19,7 +19,7 @@ from polyfm.core.duality import Convex, assess
 from polyfm.core.lanczos import lanczos
 from polyfm.core.linear import fit_linear, slopes
 from polyfm.core.parameters import Parameters
-from polyfm.core.spectrum import Curvature
+from polyfm.core.spectrum import Curvature, Pairs
 from polyfm.losses import as_loss
 from polyfm.solvers import make_solver, run
 
@@ -176,7 +176,7 @@ def test_all_products_with_the_curvature_are_those_of_its_definition(rng, repeat
     given = X if kind == "dense" else sp.csr_array(X)
     whole = np.hstack([X, np.ones((n, n_dummies))])
     expected = np.tensordot(g, features_of(whole, repeats), 1) / np.outer(root, root)
-    A = Curvature(given, g, repeats=repeats, n_dummies=n_dummies, root=root, by_pairs=kind == "pairs")
+    A = Curvature(given, g, repeats=repeats, n_dummies=n_dummies, root=root, pairs=Pairs.of(given))
     assert (A.pairs is not None) == (kind == "pairs")
     assert_allclose(A(v), expected @ v, atol=1e-10)
     assert_allclose(A.dense(), expected, atol=1e-10)

@@ -147,7 +147,7 @@ def certify(estimator, X, y, sample_weight=None, *, tol=1e-3) -> Certificate:
     weight = model._checked_weights(X, model._weighted(X, np.asarray(y), sample_weight))
     X, targets, weight = _of_positive_weight(X.astype(np.float64, copy=False), targets, weight)
     alpha, beta = _penalties(model)
-    design, loss = Design(X, "sorted"), as_loss(model.loss)
+    design, loss = Design(X), as_loss(model.loss)
     quadratic = getattr(loss, "quadratic", False) and getattr(loss, "residual", False)
     parts = []
     with threadpool_limits(1, user_api="blas"):  # the same bits on any machine

@@ -36,13 +36,27 @@ class NumberOrAuto(click.ParamType):
             self.fail(f"{value!r} is neither a number nor 'auto'.", param, ctx)
 
 
+class CountOrAuto(click.ParamType):
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "auto" or isinstance(value, int):
+            return value
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a whole number nor 'auto'.", param, ctx)
+
+
 TYPES: dict[str, Any] = {
     "n_jobs": int, "random_state": int, "batch_size": str, "alpha": NumberOrAuto(), "beta": NumberOrAuto(),
+    "n_components": CountOrAuto(),
 }  # fmt: skip
 # What an option is for, where the docstring speaks to somebody who writes Python.
 WORDS = {
     "degree": "How many features may act together, at most.",
-    "n_components": "Rank: how much room there is for interactions. More can learn more, and takes longer.",
+    "n_components": "Rank: how much room there is for interactions. More can learn more, and takes longer. 'auto' "
+    "finds out.",
     "loss": "What a wrong prediction costs.",
     "alpha": "Penalty on the weights of single features. Larger means simpler.",
     "beta": "Penalty on the interactions. Larger means simpler.",
@@ -50,6 +64,8 @@ WORDS = {
     "max_iter": "Most passes over the parameters (with sgd, over the rows).",
     "tol": "Stop when a pass lowers the objective by less than this fraction of it.",
     "batch_size": "Rows in a step of --solver sgd.",
+    "gap_tol": "With --n-components auto: how far from the best possible objective to stop, as a fraction.",
+    "max_components": "With --n-components auto: most components.",
     "early_stopping": "Hold rows out, and stop when predictions for them get no better.",
     "validation_fraction": "Of the rows, held out for --early-stopping.",
     "n_iter_no_change": "Passes without improvement after which --early-stopping stops.",
@@ -138,8 +154,8 @@ SECTIONS = {
     "The model": ["kind", "degree", "n_components", "cv", "beta", "alpha", "loss", "class_weight", "clip"],
     "How the file is written": ["format_", "sep", "decimal", "encoding", "zero_based"],
     "Training": [
-        "random_state", "n_jobs", "solver", "max_iter", "tol", "early_stopping", "validation_fraction",
-        "n_iter_no_change", "checkpoint", "checkpoint_interval", "batch_size", "no_stream",
+        "random_state", "n_jobs", "solver", "max_iter", "tol", "gap_tol", "max_components", "early_stopping",
+        "validation_fraction", "n_iter_no_change", "checkpoint", "checkpoint_interval", "batch_size", "no_stream",
     ],
     "Fine points": ["min_frequency", "buckets"],
 }  # fmt: skip

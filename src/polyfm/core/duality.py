@@ -30,12 +30,14 @@ from polyfm.core.model import Group
 from polyfm.core.parameters import Parameters
 from polyfm.core.penalty import Ridge
 from polyfm.core.problem import Problem
-from polyfm.core.spectrum import Curvature, Extreme
+from polyfm.core.spectrum import Curvature, Extreme, Pairs
 from polyfm.loops import rows
 
 COUNTS = 1e-4  # of the largest eigenvalue: what is smaller is no part of the rank
 FEW_WEIGHTS = 400  # linear weights that are solved for to the last digits
 CENTRING_STEPS = 60
+SLACK = 0.05  # of the gap: where linear weights have less to do with it, they are not fitted again
+ROUNDING = 1e-12  # of the sum of absolute slopes: what counts as a sum of zero
 
 
 class Bound(NamedTuple):
@@ -49,7 +51,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class Convex:
-    """The convex problem behind a problem of degree 2, for bases of the given signs. Weights must be positive."""
+    """The convex problem behind a problem of degree 2, for bases of the given signs."""
 
     problem: Problem
     signs: tuple[int, ...]  # 1, -1 or both
@@ -76,6 +78,11 @@ class Convex:
         return np.ones(self.problem.design.shape[0]) if weight is None else weight.astype(np.float64)
 
     @cached_property
+    def by_weight(self) -> np.ndarray:
+        """1 / c, where there is a weight: rows of none have no slope either."""
+        return np.divide(1.0, self.c, out=np.zeros_like(self.c), where=self.c > 0)
+
+    @cached_property
     def alpha(self) -> np.ndarray:
         return _by_feature(self.problem.penalty.alpha, self.problem.design.shape[1])
 
@@ -87,8 +94,20 @@ class Convex:
     # -- the primal side ----------------------------------------------------------------------------------------------
 
     def eigenvalues(self, parameters: Parameters) -> np.ndarray:
-        """Those of M that may differ from zero, in units in which all penalties are 1."""
-        return eigenvalues(self.group, parameters, self.root)
+        """Those of M that may differ from zero, in units in which all penalties are 1. The sum of their absolute values
+        is never more than the penalties on factors."""
+        B, C = _bases(self.group, parameters, self.root)
+        R = np.asarray(np.linalg.qr(B.T, mode="r"))
+        S = R @ C @ R.T
+        return np.linalg.eigvalsh((S + S.T) / 2)
+
+    def spectrum(self, parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
+        """The same with their eigenvectors, as columns."""
+        B, C = _bases(self.group, parameters, self.root)
+        Q, R = np.linalg.qr(B.T)
+        S = R @ C @ R.T
+        values, Z = np.linalg.eigh((S + S.T) / 2)
+        return values, Q @ Z
 
     def predictions(self, parameters: Parameters) -> np.ndarray:
         return self.problem.model.predict(parameters, self.problem.design).astype(np.float64, copy=False)
@@ -108,7 +127,7 @@ class Convex:
         rest = f - self.X @ coef - start.intercept
         found = fit_linear(
             self.X, self.problem.response, self.alpha, model.fit_intercept, start,
-            1e-9 if d <= FEW_WEIGHTS else 1e-3, rest,
+            1e-9 if d <= FEW_WEIGHTS else 1e-2, rest,
         )  # fmt: skip
         return rest + self.X @ found.coef + found.intercept, found
 
@@ -125,7 +144,10 @@ class Convex:
             return f, g, g
         f = f + self._shift(f)
         g = self.slopes(f)
-        up, down = float(g[g > 0].sum()), -float(g[g < 0].sum())
+        total, size = float(g.sum()), float(np.abs(g).sum())
+        if abs(total) <= ROUNDING * size:
+            return f, g, g
+        up, down = 0.5 * (size + total), 0.5 * (size - total)
         level = min(up, down)
         if level == 0:
             return f, g, np.zeros_like(g)
@@ -138,7 +160,7 @@ class Convex:
         for _ in range(CENTRING_STEPS):
             g, h = slopes(response, f + shift)
             slope = float(g.sum())
-            if abs(slope) <= 1e-13 * float(np.abs(g).sum()):
+            if abs(slope) <= ROUNDING * float(np.abs(g).sum()):
                 break
             low, high = (shift, high) if slope < 0 else (low, shift)
             trial = shift - slope / float(h.sum())
@@ -149,9 +171,17 @@ class Convex:
             shift = trial
         return shift
 
+    def slack(self, f: np.ndarray, coef: np.ndarray) -> float:
+        """What linear weights that are not the best beside the interactions add to the gap, about."""
+        if not self.problem.model.fit_linear:
+            return 0.0
+        moved = np.ravel(self.X.T @ self.slopes(f)) + self.alpha * coef
+        return 0.5 * float(np.square(moved) @ (1.0 / self.alpha))
+
     def curvature(self, g: np.ndarray) -> Curvature:
         return Curvature(
-            self.X, g, repeats=self.repeats, n_dummies=self.group.n_dummies, root=self.root, by_pairs=True
+            self.X, g, repeats=self.repeats, n_dummies=self.group.n_dummies, root=self.root,
+            pairs=self.problem.design.derived(_pairs_of),
         )  # fmt: skip
 
     def bound(self, f: np.ndarray, *, few: int, tol: float, seed: int = 0) -> Bound:
@@ -164,6 +194,19 @@ class Convex:
         found: Extreme = self.curvature(g).extreme(self.signs, few=few, tol=tol, seed=seed)
         reach = found.value + found.error
         return Bound(self.dual(f, true, g, reach), reach, found.n_products, found.error == 0)
+
+    def best_bound(
+        self, parameters: Parameters, f: np.ndarray, objective: float, *, few: int, tol: float, seed: int = 0
+    ) -> Bound:
+        """The better of two bounds: from a model's predictions f, and from those with linear weights that are the best
+        beside its interactions. The second is better where the linear weights are what is not trained to the end, and
+        may be worse where the interactions are; it is not asked for where it cannot gain much."""
+        first = self.bound(f, few=few, tol=tol, seed=seed)
+        if self.slack(f, parameters.coef) <= SLACK * (objective - first.value):
+            return first
+        second = self.bound(self.refitted(parameters, f)[0], few=few, tol=tol, seed=seed)
+        best = max(first, second, key=lambda bound: bound.value)
+        return best._replace(n_products=first.n_products + second.n_products)
 
     def dual(self, f: np.ndarray, true: np.ndarray, g: np.ndarray, reach: float) -> float:
         """max over s of D(s g), where `true` are the slopes at f that g is made of."""
@@ -181,11 +224,11 @@ class Convex:
             s = min(1.0, most, max(slope / linear, 0.0) if linear > 0 else 1.0)
             return max(s * slope - 0.5 * s * s * linear, 0.0)
         if getattr(loss, "quadratic", False) and getattr(loss, "residual", False):
-            s = -float(y @ g) / (float((g * g) @ (1.0 / c)) / loss.curvature + linear or 1.0)
+            s = -float(y @ g) / (float((g * g) @ self.by_weight) / loss.curvature + linear or 1.0)
             s = min(max(s, 0.0), most)
         else:
             s = min(1.0, most)
-        value = -float(c @ loss.conjugate(y, s * g / c)) - 0.5 * s * s * linear
+        value = -float(c @ loss.conjugate(y, s * g * self.by_weight)) - 0.5 * s * s * linear
         nothing = -float(c @ loss.conjugate(y, np.zeros_like(g)))
         return max(value, nothing)
 
@@ -217,9 +260,7 @@ class Assessment(NamedTuple):
 
 
 def assess(convex: Convex, parameters: Parameters, *, few: int, tol: float, seed: int = 0) -> Assessment:
-    """The objective of a model and the better of two bounds: from its predictions, and from those with linear weights
-    that are the best beside its interactions. The second is better where the linear weights are what is not trained to
-    the end, and may be worse where the interactions are."""
+    """The objective of a model, and a bound."""
     with np.errstate(over="ignore", invalid="ignore"):
         values, f = np.abs(convex.eigenvalues(parameters)), convex.predictions(parameters)
         objective = convex.objective(f, parameters.coef, float(values.sum()))
@@ -228,13 +269,9 @@ def assess(convex: Convex, parameters: Parameters, *, few: int, tol: float, seed
             f"The objective of this model is {objective} on these rows: its predictions, or their losses, are beyond "
             "what numbers hold, and there is nothing to compare with. Pass the rows that it was trained on."
         )
-    bounds = [convex.bound(f, few=few, tol=tol, seed=seed)]
-    if convex.problem.model.fit_linear:
-        bounds.append(convex.bound(convex.refitted(parameters, f)[0], few=few, tol=tol, seed=seed))
-    best = max(bounds, key=lambda bound: bound.value)
+    best = convex.best_bound(parameters, f, objective, few=few, tol=tol, seed=seed)
     rank = int(np.sum(values > COUNTS * values.max(initial=0.0)))
-    n_products = sum(bound.n_products for bound in bounds)
-    return Assessment(objective, min(best.value, objective), best.reach, rank, n_products, best.exact)
+    return Assessment(objective, min(best.value, objective), best.reach, rank, best.n_products, best.exact)
 
 
 def check_certifiable(problem: Problem) -> None:
@@ -260,20 +297,16 @@ def check_certifiable(problem: Problem) -> None:
         raise ValueError("A certificate needs penalties that draw all parameters towards zero.")
 
 
-def eigenvalues(group: Group, parameters: Parameters, root: np.ndarray) -> np.ndarray:
-    """Those of diag(root) M diag(root), by way of a small matrix. The sum of their absolute values is never more than
-    the penalties on factors."""
+def _bases(group: Group, parameters: Parameters, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """B and a small C with diag(root) M diag(root) = B^T C B."""
     P, lams = parameters.factors[0].astype(np.float64), parameters.lambdas[0].astype(np.float64)
     k = len(P)
     B = P.transpose(1, 0, 2).reshape(-1, P.shape[2]) * root
-    if group.form.lifted:
-        C = np.zeros((2 * k, 2 * k))
-        C[:k, k:] = C[k:, :k] = 0.5 * np.diag(lams)
-    else:
-        C = np.diag(lams)
-    R = np.asarray(np.linalg.qr(B.T, mode="r"))
-    S = R @ C @ R.T
-    return np.linalg.eigvalsh((S + S.T) / 2)
+    if not group.form.lifted:
+        return B, np.diag(lams)
+    C = np.zeros((2 * k, 2 * k))
+    C[:k, k:] = C[k:, :k] = 0.5 * np.diag(lams)
+    return B, C
 
 
 def _in_double(design: Design):
@@ -282,6 +315,10 @@ def _in_double(design: Design):
         return np.asarray(X, dtype=np.float64)
     X = X.tocsr()
     return sp.csr_array((np.asarray(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
+
+
+def _pairs_of(design: Design) -> Pairs | None:
+    return Pairs.of(design.derived(_in_double))
 
 
 def _by_feature(ridge: Ridge, size: int) -> np.ndarray:

@@ -4,6 +4,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from polyfm.core.baseline import best_constant
 from polyfm.core.design import frozen
@@ -54,6 +55,8 @@ def slopes(response: Response, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def squared(X):
     """x_ij^2."""
+    if sp.issparse(X) and X.format in ("csr", "csc") and X.has_canonical_format:
+        return type(X)((np.square(X.data), X.indices, X.indptr), shape=X.shape)
     return X.multiply(X) if hasattr(X, "multiply") else X * X
 
 

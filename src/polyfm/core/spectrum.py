@@ -33,23 +33,55 @@ class Extreme(NamedTuple):
     n_products: int
 
 
+class Pairs:
+    """Which pairs of features occur in rows, where every row has the same few non-zeros, such as one-hot fields have:
+    then a product with X^T diag(g) X takes as long as one with X alone, or less."""
+
+    def __init__(self, X, length: int):
+        (n, self.d), nnz = X.shape, X.nnz
+        columns, values = X.indices[:nnz].reshape(-1, length), X.data[:nnz].reshape(-1, length)
+        self.parts = []  # for each two places of a row: the order of all rows by these features, and where they go
+        for a in range(length - 1):
+            for b in range(a + 1, length):
+                at = sp.csr_array((np.arange(1.0, n + 1), (columns[:, a], columns[:, b])), shape=(self.d, self.d))
+                if at.nnz == n:
+                    order, indices, indptr = at.data.astype(np.intp) - 1, at.indices, at.indptr
+                else:  # some pairs occur twice
+                    order = np.lexsort((columns[:, b], columns[:, a]))
+                    indices, indptr = columns[order, b], np.searchsorted(columns[order, a], np.arange(self.d + 1))
+                self.parts.append((order, values[order, a] * values[order, b], indices, indptr))
+
+    @classmethod
+    def of(cls, X) -> "Pairs | None":
+        """None where rows are longer, or differ."""
+        n, nnz = X.shape[0], X.nnz if sp.issparse(X) else 0
+        if not nnz or X.format != "csr" or nnz % n or X.shape[1] > nnz or not 2 <= nnz // n <= MOST_IN_A_ROW:
+            return None
+        return cls(X, nnz // n) if np.all(np.diff(X.indptr) == nnz // n) else None
+
+    def above_diagonal(self, g: np.ndarray):
+        """Of X^T diag(g) X, as a sum of matrices."""
+        shape = self.d, self.d
+        return [sp.csr_array((g[order] * c, at, indptr), shape=shape) for order, c, at, indptr in self.parts]
+
+
 class Curvature:
     """The matrix A for given slopes g, by its products. `n_dummies` columns of ones follow those of X.
 
-    With `root` it is diag(root)^-1 A diag(root)^-1: penalties by feature are features of other sizes. `by_pairs` of
-    features, where rows are short, products are faster, and take memory.
+    With `root` it is diag(root)^-1 A diag(root)^-1: penalties by feature are features of other sizes. By `pairs`
+    of features, where rows are short, products are faster.
     """
 
     def __init__(
         self, X, g: np.ndarray, *, repeats: bool, n_dummies: int = 0, root: np.ndarray | None = None,
-        by_pairs: bool = False,
+        pairs: Pairs | None = None,
     ):  # fmt: skip
         self.X, self.g, self.n_dummies, self.root = X, g, n_dummies, root
         self.size = X.shape[1] + n_dummies
         self.total = float(g.sum())
         self.sums = np.ravel(X.T @ g) if n_dummies else None
         self.half = 1.0 if repeats else 0.5
-        self.pairs = _pairs(X, g) if by_pairs else None
+        self.pairs = None if pairs is None else pairs.above_diagonal(g)
         # What is left to add to the diagonal: pairs have none; products with X have one, which the ANOVA kernel lacks.
         self.diagonal = np.zeros(self.size)
         if (self.pairs is None) != repeats:
@@ -65,7 +97,7 @@ class Curvature:
         if self.pairs is None:
             out = np.ravel(self.X.T @ (self.g * (self.X @ of_features)))
         else:
-            out = self.pairs @ of_features + self.pairs.T @ of_features
+            out = sum(part @ of_features + part.T @ of_features for part in self.pairs)
         if self.sums is not None:
             of_dummies = float(v[d:].sum())
             out = np.append(out + of_dummies * self.sums, np.full(self.n_dummies, self.sums @ of_features))
@@ -79,7 +111,7 @@ class Curvature:
         d = self.X.shape[1]
         out = np.full((self.size, self.size), self.total)
         if self.pairs is not None:
-            upper = self.pairs.toarray()
+            upper = sum(part.toarray() for part in self.pairs)
             out[:d, :d] = upper + upper.T
         else:
             out[:d, :d] = 0.0
@@ -106,24 +138,6 @@ class Curvature:
 def reach(lowest: float, highest: float, signs: tuple[int, ...]) -> float:
     """max(-lowest, 0) for bases of positive lambda, max(highest, 0) for those of negative, the larger for both."""
     return float(max(0.0, -lowest if 1 in signs else 0.0, highest if -1 in signs else 0.0))
-
-
-def _pairs(X, g: np.ndarray):
-    """The part of X^T diag(g) X above its diagonal, where every row has the same few non-zeros, such as one-hot fields
-    have: then a product takes as long as one with X alone, or less."""
-    (n, d), nnz = X.shape, X.nnz if sp.issparse(X) else 0
-    if not nnz or X.format != "csr" or nnz % n or d > nnz:
-        return None
-    length = nnz // n
-    if not 2 <= length <= MOST_IN_A_ROW or np.any(np.diff(X.indptr) != length):
-        return None
-    columns, data = X.indices[:nnz].reshape(-1, length), X.data[:nnz].reshape(-1, length)
-    upper = None
-    for a in range(length):
-        for b in range(a + 1, length):
-            part = sp.csr_array((g * data[:, a] * data[:, b], (columns[:, a], columns[:, b])), shape=(d, d))
-            upper = part if upper is None else upper + part
-    return upper
 
 
 def beta_max(X, g: np.ndarray, *, repeats: bool, n_dummies: int, signed: bool, seed: int = 0) -> float:

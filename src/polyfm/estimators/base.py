@@ -4,6 +4,7 @@ import copy
 import os
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from polyfm.estimators.callbacks import CallbackTask
 from polyfm.estimators.validation import (
     LARGEST,
     as_ridge,
+    check_automatic_rank,
     check_features,
     check_finite,
     check_lambdas,
@@ -45,6 +47,7 @@ from polyfm.solvers import Result, check_solver, interrupts, solver_class
 from polyfm.training.automatic import choose_penalties
 from polyfm.training.checkpoint import Checkpoint, Outcome, check_saved, identity_of, package_stamp, read_checkpoint
 from polyfm.training.hooks import Progress, Watch, current_watch
+from polyfm.training.rank import PLACEHOLDER, Rank, of_one_rank
 from polyfm.training.recipe import Recipe
 from polyfm.training.session import Session, Start, Validation
 
@@ -52,6 +55,7 @@ NOT_IN_KEY = {"max_iter", "tol", "n_samples", "verbose", "warm_start", "n_jobs",
 # What a fit leaves beside the model itself. None of it stays behind when another fit has no use for it.
 OF_TRAINING = (
     "alpha_", "beta_", "objective_", "history_", "n_iter_", "solver_", "validation_losses_", "n_samples_seen_",
+    "n_components_", "duality_gap_",
 )  # fmt: skip
 PENALTY = [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), "array-like", dict]
 
@@ -65,7 +69,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
 
     _parameter_constraints: dict = {
         "degree": [Interval(Integral, 2, MOST_DEGREE, closed="both")],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "alpha": PENALTY,
         "beta": PENALTY,
         "groups": ["array-like", None],
@@ -80,6 +84,8 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
+        "gap_tol": [Interval(Real, 0, 1, closed="neither")],
+        "max_components": [Interval(Integral, 1, None, closed="left")],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
@@ -105,12 +111,24 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
                 raise ValueError("init_lambdas needs method='direct': a lifted model has no lambdas.")
         for name in ("alpha", "beta", "init_scale", "tol"):
             check_finite(name, getattr(self, name, 0.0))
+        if self._has_automatic_rank:
+            check_automatic_rank(self)
+
+    @property
+    def _has_automatic_rank(self) -> bool:
+        return is_auto(self.n_components)
 
     def _model(self) -> Model:
+        n_bases = min(PLACEHOLDER, self.max_components) if self._has_automatic_rank else self.n_components
         return build_model(
-            self._kernel, self.method, self.degree, self.n_components, self.fit_lower, self.fit_linear,
-            self.fit_intercept,
-        )  # fmt: skip
+            self._kernel, self.method, self.degree, n_bases, self.fit_lower, self.fit_linear, self.fit_intercept
+        )
+
+    def _rank(self, model: Model) -> Rank | None:
+        if not self._has_automatic_rank:
+            return None
+        one = self.init_lambdas == "ones" and not self.fit_lambdas and not model.is_lifted
+        return Rank(self.gap_tol, self.max_components, (1,) if one else (1, -1))
 
     def _recipe(self, n_features: int) -> Recipe:
         """How to train, once the number of features is known."""
@@ -128,6 +146,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             self.fit_lambdas,
             self.batch_size,
             threads_of(self.n_jobs),
+            rank=self._rank(model),
         )
 
     @property
@@ -135,6 +154,8 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         return self.max_iter
 
     def _seeds(self, n_targets: int) -> np.ndarray:
+        if self._has_automatic_rank:  # whose results depend on no seed
+            return np.zeros(n_targets, dtype=np.int64)
         return check_random_state(self.random_state).randint(2**31 - 1, size=n_targets)
 
     def _checked_weights(self, X, sample_weight):
@@ -193,7 +214,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         recipe, chosen = self._complete(
             recipe, design, X_train, targets, sample_weight, train, seeds, keep=self.warm_start
         )
-        if chosen and starts[0][0] is None:
+        if chosen and starts[0][0] is None and recipe.rank is None:
             starts = [(start, None) for start in chosen]
         session = Session(
             recipe, self._most_epochs, self.tol, self.verbose,
@@ -229,8 +250,8 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         targets = [y[rows] for y in targets]
         strata = strata_of(targets) if is_classifier(self) else None
         penalties = choose_penalties(
-            recipe, design, X, targets, None if sample_weight is None else sample_weight[rows], strata, seeds,
-            _teller(self.verbose, current_watch()),
+            replace(recipe, rank=None), design, X, targets, None if sample_weight is None else sample_weight[rows],
+            strata, seeds, _teller(self.verbose, current_watch()),
         )  # fmt: skip
         return recipe.with_penalties(penalties.alpha, penalties.beta), penalties.starts
 
@@ -272,9 +293,10 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         fitted: Fitted | None = getattr(self, "_fitted", None)
         if not self.warm_start or fitted is None:
             return [(None, None)] * n_targets
-        shapes = [group.shape(design.shape[1]) for group in model.groups]
+        some = int(self._has_automatic_rank)  # any number of bases will do
+        shapes = [group.shape(design.shape[1])[some:] for group in model.groups]
         previous = fitted.targets
-        same = len(previous) == n_targets and [P.shape for P in previous[0].factors] == shapes
+        same = len(previous) == n_targets and [P.shape[some:] for P in previous[0].factors] == shapes
         if not same:
             raise ValueError(
                 "warm_start=True, but the fitted parameters have other shapes than this model and data ask for. Keep "
@@ -294,6 +316,15 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=5,
             )
+        elif self._has_automatic_rank:
+            if self.duality_gap_ > self.gap_tol:
+                warnings.warn(
+                    f"The duality gap is {self.duality_gap_:.2g} with {self.n_components_} bases, more than gap_tol="
+                    f"{self.gap_tol:g}. Raise max_components={self.max_components}, max_iter={self.max_iter}, beta or "
+                    "gap_tol.",
+                    ConvergenceWarning,
+                    stacklevel=5,
+                )
         elif not all(result.converged for result in results):
             history = max((r.history for r in results if not r.converged), key=len)
             warnings.warn(
@@ -319,7 +350,11 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         """Turn outcomes into fitted attributes. Objectives of several targets add up: one-vs-rest is one sum."""
         self._forget_training()
         results = [outcome.result for outcome in outcomes]
+        if recipe.rank is not None:
+            self.duality_gap_ = float(sum(map(_gap, results)) / (abs(sum(r.history[-1] for r in results)) or 1.0))
         self._set_fitted(self._as_fitted(recipe, results))
+        if recipe.rank is not None:
+            self.n_components_ = self._fitted.model.groups[0].n_bases
         self._set_penalties(recipe)
         self.solver_ = solver
         self.n_iter_ = max(result.n_iter for result in results)
@@ -330,7 +365,8 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             self.validation_losses_ = sum_of_histories(losses)
 
     def _as_fitted(self, recipe: Recipe, results: list[Result]) -> Fitted:
-        return Fitted(recipe.model, [result.parameters for result in results])
+        targets = [result.parameters for result in results]
+        return Fitted(*(recipe.model, targets) if recipe.rank is None else of_one_rank(recipe.model, targets))
 
     def _forget_training(self) -> None:
         for name in OF_TRAINING:
@@ -416,6 +452,11 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _gap(result: Result) -> float:
+    """Where nothing is known, as for a class whose turn had not come when Ctrl-C did, all may be lost."""
+    return float(result.learned["gap"][0]) if "gap" in result.learned else float(abs(result.history[-1]))
 
 
 def strata_of(targets: list[np.ndarray]) -> np.ndarray:

@@ -7,6 +7,7 @@ from polyfm.core.fitted import Fitted
 from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
 from polyfm.solvers import Hook, Monitor
+from polyfm.training.rank import of_one_rank
 
 
 class Callbacks:
@@ -55,7 +56,10 @@ class CallbackTask:
         if self.n_targets > 1:
             return None
         fitted = copy.copy(self.estimator)
-        fitted._set_fitted(Fitted(self.model, [parameters.copy()]))
+        model, targets = self.model, [parameters.copy()]
+        if self.estimator.n_components == "auto":
+            model, targets = of_one_rank(model, targets)
+        fitted._set_fitted(Fitted(model, targets))
         return {name: value for name, value in vars(fitted).items() if name.endswith("_") or name == "_fitted"}
 
     def _end_target(self) -> None:

@@ -26,8 +26,10 @@ _BODY = """{summary}
     ----------
     degree : int >= 2, default=2
         The degree m of the highest interactions.
-    n_components : int, default=10
-        Number of bases: the rank of the interaction tensor. With ``fit_lower="explicit"``, for each degree.
+    n_components : int or "auto", default=10
+        Number of bases: the rank of the interaction tensor. With ``fit_lower="explicit"``, for each degree. "auto", for
+        degree 2: as many as the best model of any rank has, which a duality gap proves (`gap_tol`, `max_components`).
+        No seed matters then; `solver` is a part of it, and an epoch is a round of new bases.
     loss : {losses}, default="{loss}"
         A name, or any object with a number `curvature` (a bound on the second derivative) and methods
         `value(self, y, f)` and `derivative(self, y, f)`. The objective holds the *sum* of the losses.
@@ -70,6 +72,10 @@ _BODY = """{summary}
         Most epochs, that is, passes over all parameters.
     tol : float, default={tol}
         Stop when an epoch lowers the objective by less than this fraction of it.
+    gap_tol : float, default=0.01
+        With ``n_components="auto"``, stop when the objective is proved to be within this fraction of the smallest one.
+    max_components : int, default=100
+        With ``n_components="auto"``, most bases.
     early_stopping : bool, default=False
         Hold out `validation_fraction` of the rows, stop when the loss on them has not fallen for `n_iter_no_change`
         epochs, and keep the parameters that were best there.
@@ -116,6 +122,10 @@ _BODY = """{summary}
         Number of epochs.
     solver_ : str
         The solver that was used.
+    n_components_ : int
+        With ``n_components="auto"``, the number of bases.
+    duality_gap_ : float
+        With ``n_components="auto"``, the fraction by which the objective could be lowered at most, by any model.
     validation_losses_ : ndarray of shape (n_iter_,)
         The mean loss on the held-out rows after each epoch, with early stopping; summed over classes where there
         are several.
@@ -178,7 +188,8 @@ _SEARCH = """{name} with the penalty beta chosen by cross-validation.
     n_jobs : int, default=None
         Folds that are fitted at the same time, in threads.
     degree, n_components, loss, alpha, groups, clip, class_weight, method, fit_lower, fit_linear, fit_intercept, \
-init_lambdas, fit_lambdas, init_scale, solver, batch_size, max_iter, tol, random_state, verbose
+init_lambdas, fit_lambdas, init_scale, solver, batch_size, max_iter, tol, gap_tol, max_components, \
+random_state, verbose
         As in `{name}`.
 
     Attributes

@@ -70,7 +70,7 @@ class PathSearch:
     alpha: Any
     groups: Any
     degree: int
-    n_components: int
+    n_components: Any
     n_jobs: int | None
     verbose: int
     classes_: np.ndarray
@@ -118,7 +118,10 @@ class PathSearch:
             )
         )
         alpha = self._alpha(X, targets, sample_weight)
-        plains = [self._plain_estimator(degree=int(m), n_components=int(k), alpha=alpha) for m, k in combinations]
+        plains = [
+            self._plain_estimator(degree=int(m), n_components=k if is_auto(k) else int(k), alpha=alpha)
+            for m, k in combinations
+        ]
         for plain in plains:
             if is_classifier(self):
                 plain.classes_ = self.classes_
@@ -161,7 +164,8 @@ class PathSearch:
         self._take(chosen)
         self.betas_, self.cv_scores_ = np.array(paths[best]), scores[best]
         self.beta_, self.best_score_ = float(paths[best][i]), float(np.nanmean(scores[best][i]))
-        self.degree_, self.n_components_ = (int(v) for v in combinations[best])
+        degree, rank = combinations[best]
+        self.degree_, self.n_components_ = int(degree), chosen.n_components_ if is_auto(rank) else int(rank)
         self.search_scores_ = {
             combination: (np.array(betas), scores_)
             for combination, betas, scores_ in zip(combinations, paths, scores, strict=True)

@@ -29,6 +29,8 @@ class FactorizationMachineRegressor(Regressor):
         batch_size="auto",
         max_iter=200,
         tol=1e-3,
+        gap_tol=1e-2,
+        max_components=100,
         early_stopping=False,
         validation_fraction=0.1,
         n_iter_no_change=5,
@@ -57,6 +59,8 @@ class FactorizationMachineRegressor(Regressor):
         self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
+        self.gap_tol = gap_tol
+        self.max_components = max_components
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
@@ -93,6 +97,8 @@ class FactorizationMachineClassifier(Classifier):
         batch_size="auto",
         max_iter=200,
         tol=1e-3,
+        gap_tol=1e-2,
+        max_components=100,
         early_stopping=False,
         validation_fraction=0.1,
         n_iter_no_change=5,
@@ -121,6 +127,8 @@ class FactorizationMachineClassifier(Classifier):
         self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
+        self.gap_tol = gap_tol
+        self.max_components = max_components
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
@@ -157,6 +165,8 @@ class PolynomialNetworkRegressor(Regressor):
         batch_size="auto",
         max_iter=200,
         tol=1e-3,
+        gap_tol=1e-2,
+        max_components=100,
         early_stopping=False,
         validation_fraction=0.1,
         n_iter_no_change=5,
@@ -185,6 +195,8 @@ class PolynomialNetworkRegressor(Regressor):
         self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
+        self.gap_tol = gap_tol
+        self.max_components = max_components
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
@@ -221,6 +233,8 @@ class PolynomialNetworkClassifier(Classifier):
         batch_size="auto",
         max_iter=200,
         tol=1e-3,
+        gap_tol=1e-2,
+        max_components=100,
         early_stopping=False,
         validation_fraction=0.1,
         n_iter_no_change=5,
@@ -249,6 +263,8 @@ class PolynomialNetworkClassifier(Classifier):
         self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
+        self.gap_tol = gap_tol
+        self.max_components = max_components
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change

@@ -43,6 +43,8 @@ class FactorizationMachineRegressorCV(PathSearch, Regressor):
         batch_size="auto",
         max_iter=200,
         tol=1e-3,
+        gap_tol=1e-2,
+        max_components=100,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -70,6 +72,8 @@ class FactorizationMachineRegressorCV(PathSearch, Regressor):
         self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
+        self.gap_tol = gap_tol
+        self.max_components = max_components
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -107,6 +111,8 @@ class FactorizationMachineClassifierCV(PathSearch, Classifier):
         batch_size="auto",
         max_iter=200,
         tol=1e-3,
+        gap_tol=1e-2,
+        max_components=100,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -134,6 +140,8 @@ class FactorizationMachineClassifierCV(PathSearch, Classifier):
         self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
+        self.gap_tol = gap_tol
+        self.max_components = max_components
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -171,6 +179,8 @@ class PolynomialNetworkRegressorCV(PathSearch, Regressor):
         batch_size="auto",
         max_iter=200,
         tol=1e-3,
+        gap_tol=1e-2,
+        max_components=100,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -198,6 +208,8 @@ class PolynomialNetworkRegressorCV(PathSearch, Regressor):
         self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
+        self.gap_tol = gap_tol
+        self.max_components = max_components
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -235,6 +247,8 @@ class PolynomialNetworkClassifierCV(PathSearch, Classifier):
         batch_size="auto",
         max_iter=200,
         tol=1e-3,
+        gap_tol=1e-2,
+        max_components=100,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -262,6 +276,8 @@ class PolynomialNetworkClassifierCV(PathSearch, Classifier):
         self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
+        self.gap_tol = gap_tol
+        self.max_components = max_components
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

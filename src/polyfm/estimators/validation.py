@@ -12,6 +12,7 @@ from joblib import cpu_count, effective_n_jobs
 
 from polyfm.core.model import Model
 from polyfm.core.penalty import Ridge
+from polyfm.solvers import PACES
 
 LARGEST = {"float64": 1e100, "float32": 1e15}  # beyond these, squares of derivatives overflow
 MOST_SHOWN = 10**15
@@ -121,6 +122,31 @@ def check_finite(name: str, value) -> None:
         finite = False
     if not finite:
         raise ValueError(f"{name} must be finite, got {str(value)[:20]}{'...' if len(str(value)) > 20 else ''}.")
+
+
+def check_automatic_rank(estimator: Any) -> None:
+    """Refuse what goes with a given number of bases alone."""
+    if estimator.degree != 2:
+        raise ValueError(
+            f"n_components='auto' needs degree=2, got {estimator.degree}: for products of three and more features "
+            "nobody can tell how many bases the best model has. Give a number."
+        )
+    if estimator.solver not in ("auto", *PACES):
+        raise ValueError(
+            f"n_components='auto' needs solver='auto' or one of {sorted(PACES)}, got {estimator.solver!r}."
+        )
+    for name in ("early_stopping", "checkpoint"):
+        if getattr(estimator, name, None):
+            raise ValueError(f"n_components='auto' goes without {name}: give a number of bases, or leave {name} out.")
+    if not isinstance(estimator.init_lambdas, str):
+        raise ValueError(
+            "n_components='auto' needs init_lambdas='ones' or 'random_signs' (bases of both signs): nobody knows yet "
+            "how many there will be."
+        )
+    for name in ("alpha", "beta"):
+        penalty = getattr(estimator, name, 1.0)
+        if isinstance(penalty, Real) and penalty == 0 and (name == "beta" or estimator.fit_linear):
+            raise ValueError(f"n_components='auto' needs {name} > 0: without a penalty there is no bound to stop at.")
 
 
 def is_auto(penalty: Any) -> bool:

@@ -30,7 +30,7 @@ ESTIMATORS: dict[str, Any] = BAYESIAN | {
 }
 TRAINING = (
     "alpha_", "beta_", "target_range_", "objective_", "history_", "n_iter_", "solver_", "validation_losses_",
-    "n_samples_seen_",
+    "n_samples_seen_", "n_components_", "duality_gap_",
 )  # fmt: skip
 OF_POSTERIOR = ("groups_", "effective_rank_")
 SINCE_0_2 = ("kinds_", "sources_", "parts_", "rare_", "buckets_")

@@ -6,11 +6,21 @@ from polyfm.solvers.coordinate_descent import CoordinateDescent
 from polyfm.solvers.gauss_newton import GaussNewton
 from polyfm.solvers.lbfgs import LBFGS
 from polyfm.solvers.monitor import Monitor
-from polyfm.solvers.registry import SOLVERS, automatic, check_solver, make_solver, names_of, solver_class
+from polyfm.solvers.registry import (
+    SOLVERS,
+    automatic,
+    automatic_local,
+    check_solver,
+    make_solver,
+    names_of,
+    solver_class,
+)
 from polyfm.solvers.sgd import SGD
+from polyfm.solvers.staircase import PACES, Staircase
 
 __all__ = [
     "LBFGS",
+    "PACES",
     "SGD",
     "SOLVERS",
     "BlockDescent",
@@ -21,7 +31,9 @@ __all__ = [
     "Result",
     "Resume",
     "Solver",
+    "Staircase",
     "automatic",
+    "automatic_local",
     "check_solver",
     "make_solver",
     "names_of",

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -69,6 +70,10 @@ class Solver:
         """What `tol` is a fraction of; None: of the objective itself."""
         return None
 
+    def value(self, problem: Problem, parameters: Parameters) -> float:
+        """The objective at any parameters that it has found."""
+        return problem.objective(parameters)
+
     def update(self, problem: Problem, state: Any) -> float | None:
         """One epoch: the objective after it, or None where nothing lowers it any more."""
         raise NotImplementedError
@@ -107,7 +112,7 @@ class Solver:
 
     def settle(self, problem: Problem, state: Any) -> float:
         """The objective at parameters that are whole, whatever an interruption has made of the rest of the state."""
-        return problem.objective(state.parameters)
+        return self.value(problem, state.parameters)
 
     def learned(self, problem: Problem, state: Any) -> Resume:
         """What was learned beside the parameters."""
@@ -191,8 +196,9 @@ def run_in_place(
         with solver.running(), np.errstate(over="ignore", invalid="ignore"):  # the monitor minds what is not finite
             while not monitor.done:
                 state, objective = epoch(problem, state, monitor.last)
+                monitor.note = getattr(state, "note", monitor.note)
                 if objective is None:
-                    monitor.nothing_left(problem.objective, state)
+                    monitor.nothing_left(partial(solver.value, problem), state)
                 else:
                     monitor(objective, state)
                 if interrupts.interrupted() and not monitor.converged:

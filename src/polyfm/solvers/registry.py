@@ -4,6 +4,7 @@ import math
 
 from polyfm.core.design import Design
 from polyfm.core.model import Model
+from polyfm.loops.forms import form_of
 from polyfm.loops.jit import LANES
 from polyfm.solvers.base import Solver
 from polyfm.solvers.block_descent import BlockDescent
@@ -24,6 +25,7 @@ SOLVERS: dict[str, type[Solver]] = {
 }
 INFERENCE: dict[str, type[Solver]] = {"variational": Variational, "gibbs": GibbsSampling}  # of Bayesian machines
 FEW_PARAMETERS = 1000
+FEW_DENSE = 64  # features, for which Gauss-Newton steps are the fastest way to the end
 
 
 def automatic(model: Model, design: Design) -> str:
@@ -41,6 +43,18 @@ def automatic(model: Model, design: Design) -> str:
     unknowns = min(group.n_bases * group.form.n_factors for group in model.groups)
     worthwhile = design.has_short_rows and unknowns >= LANES and model.groups[0].degree == 2
     return "block" if worthwhile and design.derived(Schedule).groups is not None else "cd"
+
+
+def automatic_local(model: Model, design: Design, first: bool = False) -> str:
+    """The solver that takes direct bases of degree 2 to the end: Gauss-Newton steps on few dense features, blocks on
+    one-hot fields, else L-BFGS, which does not mind how linear weights and interactions of long rows depend on each
+    other; but `first`, when all is new, a few epochs of coordinate descent go farther."""
+    multilinear = form_of(model.groups[0].form.kernel, "direct", 2).multilinear
+    if not design.is_sparse and design.shape[1] <= FEW_DENSE:
+        return "newton"
+    if multilinear and design.has_short_rows:
+        return "block"
+    return "cd" if multilinear and first else "lbfgs"
 
 
 def names_of(fact: str, value: object = True) -> list[str]:

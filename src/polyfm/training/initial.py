@@ -54,6 +54,14 @@ def initial_parameters(problem: Problem, random_state, init_scale: float, init_l
     return Parameters(tuple(factors), tuple(lambdas), np.zeros(d, dtype=dtype), np.array([intercept], dtype=dtype))
 
 
+def nothing(problem: Problem) -> Parameters:
+    """No interactions: one basis that is zero, beside the best constant."""
+    (group,), d, dtype = problem.model.groups, problem.design.shape[1], problem.design.dtype
+    intercept = best_constant(problem.response) if problem.model.fit_intercept else 0.0
+    factors = np.zeros((1, *group.shape(d)[1:]), dtype=dtype)
+    return Parameters((factors,), (np.ones(1, dtype=dtype),), np.zeros(d, dtype=dtype), np.array([intercept], dtype))
+
+
 def _spreads(ridge: Ridge) -> np.ndarray:
     """(bases, 1, features): 1 / sqrt(strength); features without a penalty are as the most weakly penalised ones."""
     positive = ridge.strength[ridge.strength > 0]

@@ -57,7 +57,7 @@ def fit_path(
             problem = step.problem(design, y, weight)
             if fresh is None:
                 fresh = step.start(problem, seed)
-            start = fresh if previous is None else revived(previous, fresh)
+            start = fresh if previous is None else previous if recipe.rank else revived(previous, fresh)
             result = run(step.make_solver(name, seed), problem, start, max_iter=max_iter, tol=tol, hooks=hooks)
             if result.interrupted:
                 raise InterruptedPathError

@@ -9,8 +9,9 @@ from polyfm.core.design import Design, RowOrder
 from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
-from polyfm.solvers import Solver, automatic, make_solver, solver_class
-from polyfm.training.initial import initial_parameters
+from polyfm.solvers import Solver, Staircase, automatic, automatic_local, make_solver, solver_class
+from polyfm.training.initial import initial_parameters, nothing
+from polyfm.training.rank import Rank
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Recipe:
     batch_size: int | str = "auto"
     n_threads: int = 1
     more: dict[str, Any] = field(default_factory=dict)  # options of the solver that only it has
+    rank: Rank | None = None  # where the data choose the number of bases; the model's own is to choose penalties with
 
     @property
     def is_complete(self) -> bool:
@@ -52,13 +54,19 @@ class Recipe:
         return Problem.with_target(design, self.model, self.loss, y, weight, self.alpha, self.beta)
 
     def start(self, problem: Problem, seed: int) -> Parameters:
+        if self.rank is not None:
+            return nothing(problem)
         return initial_parameters(problem, np.random.RandomState(seed), self.init_scale, self.init_lambdas)
 
     def solver_name(self, design: Design) -> str:
-        return automatic(self.model, design) if self.solver == "auto" else self.solver
+        if self.solver != "auto":
+            return self.solver
+        return automatic(self.model, design) if self.rank is None else automatic_local(self.model, design)
 
     def make_solver(self, name: str, seed: int) -> Solver:
         """The solver of this name, with those of the recipe's options that it has."""
+        if self.rank is not None:  # it is a part of another
+            return Staircase(self.rank.signs, self.solver, self.rank.gap_tol, self.rank.most, self.n_threads)
         given = {
             "fit_lambdas": self.fit_lambdas,
             "n_threads": self.n_threads,

@@ -67,7 +67,9 @@ class Session:
             if parameters is None:
                 parameters = recipe.start(task, seed)
             if outcomes and (outcomes[-1].result.interrupted or interrupts.interrupted()):
-                outcomes.append(Outcome(Result(parameters, np.array([task.objective(parameters)]), False, True, {})))
+                outcomes.append(
+                    Outcome(Result(parameters, np.array([solver.value(task, parameters)]), False, True, {}))
+                )
                 continue
             stopping = None
             if validation is not None and self.patience is not None:
