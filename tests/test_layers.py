@@ -23,6 +23,7 @@ LAYERS = [
     [
         "interpretation",
         "certificate",
+        "diagnosis",
         "display",
         "recommend",
         "files.records",
@@ -36,8 +37,8 @@ LAYERS = [
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 DOORS = (
-    "kernels", "losses", "display", "interpretation", "certificate", "modelfile", "datafiles", "libfm", "tabular",
-    "conversion", "datasets", "estimators", "solvers", "reproduce", "recommend",
+    "kernels", "losses", "display", "interpretation", "certificate", "diagnosis", "modelfile", "datafiles", "libfm",
+    "tabular", "conversion", "datasets", "estimators", "solvers", "reproduce", "recommend",
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from polyfm import display, kernels, losses
     from polyfm.certificate import Certificate, certify
     from polyfm.conversion import direct_to_lifted, lifted_to_direct
+    from polyfm.diagnosis import Diagnosis, diagnose
     from polyfm.estimators import (
         BayesianFactorizationMachineRegressor,
         FactorizationMachineClassifier,
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BayesianFactorizationMachineRegressor",
     "Certificate",
+    "Diagnosis",
     "FactorizationMachineClassifier",
     "FactorizationMachineClassifierCV",
     "FactorizationMachineRegressor",
@@ -37,6 +39,7 @@ __all__ = [
     "PolynomialNetworkRegressorCV",
     "TableEncoder",
     "certify",
+    "diagnose",
     "direct_to_lifted",
     "display",
     "explain",
@@ -50,7 +53,15 @@ __all__ = [
 ]
 
 _MODULES = {"display", "kernels", "losses"}
-_HOMES = ("estimators", "conversion", "interpretation", "certificate", "modelfile", "tabular")  # of the other names
+_HOMES = (
+    "estimators",
+    "conversion",
+    "interpretation",
+    "certificate",
+    "diagnosis",
+    "modelfile",
+    "tabular",
+)  # of the other names
 
 
 def __getattr__(name: str) -> object:

@@ -4,7 +4,9 @@ docs/certificate.md says what such a number promises, what it does not, and why 
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_consistent_length
@@ -13,6 +15,8 @@ from threadpoolctl import threadpool_limits
 
 from polyfm.core.design import Design
 from polyfm.core.duality import Assessment, Convex, assess
+from polyfm.core.model import Model
+from polyfm.core.parameters import Parameters
 from polyfm.core.penalty import Ridge
 from polyfm.core.problem import Problem
 from polyfm.estimators.base import PolynomialModel
@@ -137,9 +141,40 @@ def certify(estimator, X, y, sample_weight=None, *, tol=1e-3) -> Certificate:
     """
     if not 0 < tol < 1:
         raise ValueError(f"tol must lie between 0 and 1, got {tol!r}.")
+    given = prepared(estimator, X, y, sample_weight)
+    model, parts = given.model, []
+    with threadpool_limits(1, user_api="blas"):  # the same bits on any machine
+        for problem, parameters in given.problems(model._fitted.model):
+            signs = signs_of(model, np.concatenate(parameters.lambdas))
+            found = assess(Convex(problem, signs), parameters, few=FEW_FEATURES, tol=tol)
+            parts.append(certificate_of(found, problem, signs, tol))
+    return summed(parts)
+
+
+class Prepared(NamedTuple):
+    """A fitted estimator, and rows as its training would see them, in double precision."""
+
+    model: PolynomialModel
+    design: Design
+    targets: list[np.ndarray]
+    weight: np.ndarray | None
+    loss: Any
+    alpha: Any
+    beta: Any
+
+    def problems(self, model: Model) -> Iterator[tuple[Problem, Parameters]]:
+        """For each target the problem that was solved, and what was found."""
+        for y, parameters in zip(self.targets, self.model._fitted.targets, strict=True):
+            problem = Problem.with_target(self.design, model, self.loss, y, self.weight, self.alpha, self.beta)
+            yield problem, parameters.copy(np.float64)
+
+
+def prepared(estimator, X, y, sample_weight) -> Prepared:
     subject = Subject.of(estimator)
     model = subject.model
     check_is_fitted(model)
+    if "beta" not in model.get_params(deep=False):
+        raise TypeError(f"{type(model).__name__} has no penalties, but infers them: there is no objective to bound.")
     X = subject.encoded(X)
     check_consistent_length(X, y)
     check_features(X)
@@ -147,20 +182,7 @@ def certify(estimator, X, y, sample_weight=None, *, tol=1e-3) -> Certificate:
     weight = model._checked_weights(X, model._weighted(X, np.asarray(y), sample_weight))
     X, targets, weight = _of_positive_weight(X.astype(np.float64, copy=False), targets, weight)
     alpha, beta = _penalties(model)
-    design, loss = Design(X), as_loss(model.loss)
-    quadratic = getattr(loss, "quadratic", False) and getattr(loss, "residual", False)
-    parts = []
-    with threadpool_limits(1, user_api="blas"):  # the same bits on any machine
-        for target, parameters in zip(targets, model._fitted.targets, strict=True):
-            problem = Problem.with_target(
-                design, model._fitted.model, loss, target.astype(np.float64), weight, alpha, beta
-            )
-            parameters = parameters.copy(np.float64)
-            signs = signs_of(model, np.concatenate(parameters.lambdas))
-            found = assess(Convex(problem, signs), parameters, few=FEW_FEATURES, tol=tol)
-            spread = loss.curvature * problem.total_weight if quadratic else None
-            parts.append(_certificate(found, signs, tol, spread))
-    return parts[0] if len(parts) == 1 else _sum(parts)
+    return Prepared(model, Design(X), [t.astype(np.float64) for t in targets], weight, as_loss(model.loss), alpha, beta)
 
 
 def signs_of(model: PolynomialModel, lambdas: np.ndarray) -> tuple[int, ...]:
@@ -173,7 +195,7 @@ def signs_of(model: PolynomialModel, lambdas: np.ndarray) -> tuple[int, ...]:
     return tuple(sign for sign in (1, -1) if sign in signs) or (1,)
 
 
-def _penalties(model: PolynomialModel) -> tuple[float | Ridge, float | Ridge]:
+def _penalties(model: PolynomialModel) -> tuple[Any, Any]:
     """Those that the model was trained with."""
     if not hasattr(model, "beta_"):
         if is_auto(model.alpha) or is_auto(model.beta):
@@ -183,8 +205,9 @@ def _penalties(model: PolynomialModel) -> tuple[float | Ridge, float | Ridge]:
             )
         recipe = model._recipe(model.n_features_in_)
         return recipe.alpha, recipe.beta
-    found = [getattr(model, name) for name in ("alpha_", "beta_")]
-    alpha, beta = (Ridge.by_feature(p) if isinstance(p, np.ndarray) else float(p) for p in found)
+    alpha, beta = (Ridge.by_feature(p) if isinstance(p, np.ndarray) else float(p) for p in (model.alpha_, model.beta_))
+    if is_auto(model.beta) and isinstance(model.beta_, np.ndarray):  # one for each degree
+        return alpha, tuple(model.beta_.tolist())
     return alpha, beta
 
 
@@ -198,15 +221,20 @@ def _of_positive_weight(X, targets: list[np.ndarray], weight: np.ndarray | None)
     return X[kept], [y[kept] for y in targets], weight[kept]
 
 
-def _certificate(found: Assessment, signs: tuple[int, ...], tol: float, spread: float | None) -> Certificate:
-    distance = None if spread is None else math.sqrt(2 * found.gap / spread)
+def certificate_of(found: Assessment, problem: Problem, signs: tuple[int, ...], tol: float) -> Certificate:
+    loss, distance = problem.loss, None
+    if getattr(loss, "quadratic", False) and getattr(loss, "residual", False):
+        distance = math.sqrt(2 * found.gap / (loss.curvature * problem.total_weight))
     return Certificate(
         found.objective, found.bound, CONES[signs], max(found.reach - 1.0, 0.0), found.rank, found.n_products,
         found.exact, 0.0 if found.exact else tol, distance,
     )  # fmt: skip
 
 
-def _sum(parts: list[Certificate]) -> Certificate:
+def summed(parts: list[Certificate]) -> Certificate:
+    """That of all targets."""
+    if len(parts) == 1:
+        return parts[0]
     cones = {part.cone for part in parts}
     distances = [part.distance for part in parts if part.distance is not None]
     return Certificate(

@@ -55,6 +55,7 @@ class Convex:
 
     problem: Problem
     signs: tuple[int, ...]  # 1, -1 or both
+    beside: np.ndarray | None = None  # predictions that come from elsewhere and stay as they are
 
     def __post_init__(self):
         check_certifiable(self.problem)
@@ -110,7 +111,8 @@ class Convex:
         return values, Q @ Z
 
     def predictions(self, parameters: Parameters) -> np.ndarray:
-        return self.problem.model.predict(parameters, self.problem.design).astype(np.float64, copy=False)
+        f = self.problem.model.predict(parameters, self.problem.design).astype(np.float64, copy=False)
+        return f if self.beside is None else f + self.beside
 
     def objective(self, f: np.ndarray, coef: np.ndarray, norm: float) -> float:
         linear = 0.5 * float(self.alpha @ np.square(coef, dtype=np.float64)) if self.problem.model.fit_linear else 0.0
@@ -215,20 +217,21 @@ class Convex:
         if self.problem.model.fit_linear:
             moved = np.ravel(self.X.T @ g)
             linear = float(np.square(moved) @ (1.0 / self.alpha))
+        fixed = 0.0 if self.beside is None else float(g @ self.beside)
         loss, c = self.problem.loss, self.c
         y = np.asarray(self.problem.y, dtype=np.float64)
         if not hasattr(loss, "conjugate"):
             # -l*(y, u) = l(y, f) - u f at u = l'(y, f), and by convexity -l*(y, s u) >= -s l*(y, u) for losses >= 0.
             kept = np.divide(g, true, out=np.ones_like(g), where=true != 0)
-            slope = float(kept @ (self._losses(f) - true * f))
+            slope = float(kept @ (self._losses(f) - true * f)) + fixed
             s = min(1.0, most, max(slope / linear, 0.0) if linear > 0 else 1.0)
             return max(s * slope - 0.5 * s * s * linear, 0.0)
         if getattr(loss, "quadratic", False) and getattr(loss, "residual", False):
-            s = -float(y @ g) / (float((g * g) @ self.by_weight) / loss.curvature + linear or 1.0)
+            s = (fixed - float(y @ g)) / (float((g * g) @ self.by_weight) / loss.curvature + linear or 1.0)
             s = min(max(s, 0.0), most)
         else:
             s = min(1.0, most)
-        value = -float(c @ loss.conjugate(y, s * g * self.by_weight)) - 0.5 * s * s * linear
+        value = s * fixed - float(c @ loss.conjugate(y, s * g * self.by_weight)) - 0.5 * s * s * linear
         nothing = -float(c @ loss.conjugate(y, np.zeros_like(g)))
         return max(value, nothing)
 

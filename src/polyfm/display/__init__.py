@@ -4,7 +4,8 @@ Each display keeps what it shows as attributes, and `ax_` and `figure_` after `p
 """
 
 from polyfm.display.convergence import ConvergenceDisplay
+from polyfm.display.diagnosis import DiagnosisDisplay
 from polyfm.display.interactions import InteractionDisplay
 from polyfm.display.path import RegularizationPathDisplay
 
-__all__ = ["ConvergenceDisplay", "InteractionDisplay", "RegularizationPathDisplay"]
+__all__ = ["ConvergenceDisplay", "DiagnosisDisplay", "InteractionDisplay", "RegularizationPathDisplay"]
