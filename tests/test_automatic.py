@@ -99,6 +99,13 @@ def test_a_linear_model_that_starts_near_its_minimum_takes_fewer_products(intera
         assert_allclose(coef, exact.coef, atol=0.01)
 
 
+@pytest.mark.filterwarnings("error")
+def test_the_linear_model_follows_gradients_whose_squares_overflow(rng):
+    X = 1e100 * rng.standard_normal((20, 2))
+    response = response_of(as_loss("squared"), X @ [1.0, 2.0], None)
+    assert_allclose(fit_linear(X, response, np.zeros(2), False).coef, [1, 2], rtol=1e-2)
+
+
 @pytest.mark.parametrize("repeats", [False, True])
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("n_features", [5, 80])  # decomposed as a whole, or by Lanczos

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from polyfm.core.design import Design
 from polyfm.core.fitted import Fitted
 from polyfm.core.linear import Linear, total_loss
+from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
 from polyfm.core.penalty import Ridge
 from polyfm.solvers import automatic, interrupts, run, solver_class
@@ -30,6 +31,7 @@ MOST_NONZEROS = 3e7  # that a search looks at
 LARGEST_ALPHA, N_ALPHAS = 10.0, 9  # in units of the mean second derivative; each a quarter of the one before
 N_BETAS = {True: 11, False: 13}  # halvings of beta_max, with and without linear weights, which set it high
 EPOCHS = 4  # at each beta
+EPOCHS_OF_FEW = 10  # the same, of models with many local minima, while data are few: what is judged must be near one
 TOL = 1e-5
 PATIENCE = 2  # penalties without a gain
 WORSE = 1.02  # a loss this many times the best ends the path
@@ -113,7 +115,7 @@ class _Search:
         scales = penalty_scales(recipe, self.data, linear)
         part = self._part(alpha, scales) if all(scales) else 1.0
         path = Path(recipe, design, self.data, alpha, linear, scales, self.seeds)
-        if self.model.fit_linear and all(group.degree == 2 for group in self.model.groups):
+        if not _has_many_minima(self.model):
             return Penalties(alpha, path.betas(part), path.fresh)
         # Of many local minima, that which the path leads to: the one which held-out rows have judged.
         for j in range(1, math.ceil(-math.log2(part)) if part > 0 else 1):
@@ -208,7 +210,8 @@ class Path:
         """A few epochs from where the step before ended."""
         name = automatic(self.recipe.model, self.design)
         recipe = self.recipe.with_beta(self.betas(part))
-        epochs = max(EPOCHS, solver_class(name).window or 0)
+        few = self.data.nnz < NONZEROS_OF_FOLDS and _has_many_minima(self.recipe.model)
+        epochs = max(EPOCHS_OF_FEW if few else EPOCHS, solver_class(name).window or 0)
         for t, (y, seed) in enumerate(zip(self.data.targets, map(int, self.seeds), strict=True)):
             problem = recipe.problem(self.design, y, self.data.weight)
             start = revived(self.parameters[t], self.fresh[t])
@@ -219,6 +222,11 @@ class Path:
 
     def predict(self, design: Design) -> np.ndarray:
         return Fitted(self.recipe.model, self.parameters).predict(design)
+
+
+def _has_many_minima(model: Model) -> bool:
+    """Whether it matters where training starts: for all but linear weights beside interactions of degree 2."""
+    return not model.fit_linear or any(group.degree > 2 for group in model.groups)
 
 
 def _folds(data: Rows, strata: np.ndarray | None, seed: int) -> list[Fold]:
