@@ -25,7 +25,6 @@ def prior_state(sampler, problem, start, rng, wrong):
     """Hyper-parameters, parameters and noise from the prior; targets given these."""
     n = problem.design.shape[0]
     begun = sampler.start._blank(problem, start)
-    begun.likelihood.s2 = 1.0
     kinds = [(1, 1, 0)] * problem.model.fit_linear
     kinds += [(group.degree, group.n_bases, group.n_dummies) for group in problem.model.groups]
     hypers, thetas = [], []
@@ -43,12 +42,14 @@ def prior_state(sampler, problem, start, rng, wrong):
     for P, theta in zip(parameters.factors, thetas[problem.model.fit_linear :], strict=True):
         P[:, 0] = theta
     parameters.intercept[:] = 0.0
-    tau = rng.gamma(0.5) * 2
-    begun.likelihood.rate = begun.likelihood.shape / tau
-    weight = problem.response.weight
-    f = problem.model.predict(parameters, problem.design)
-    noise = rng.standard_normal(n) / np.sqrt(tau * (np.ones(n) if weight is None else weight))
-    begun.likelihood.z = f + wrong * noise
+    f, z = problem.model.predict(parameters, problem.design), rng.standard_normal(n)
+    if sampler.likelihood == "gaussian":
+        tau = rng.gamma(0.5) * 2
+        begun.likelihood.s2, begun.likelihood.rate = 1.0, begun.likelihood.shape / tau
+        begun.likelihood.z = f + wrong * z / np.sqrt(tau * problem.response.weight)
+    else:
+        begun.likelihood.z = f + wrong * z
+        begun.likelihood.codes = (begun.likelihood.z > 0).astype(np.uint32)
     state = State(begun, Monitor(0.0, 1, 0.0))
     state.chain = Chain(sampler._steps(None).init_state(problem, parameters), hypers)
     sampler._refresh(problem, state)
@@ -64,17 +65,18 @@ def numbers(state):
     return [*found, *p[:3], *parameters.coef[:2], p[0] * p[1], f[0], np.abs(f).max()]
 
 
-def smallest_p_value(degree, lower, steps, wrong=1.0, replicates=1000, iterations=4, dense=False):
+def smallest_p_value(degree, lower, steps, wrong=1.0, replicates=1000, iterations=4, likelihood="gaussian"):
     """Parameters and data from the prior, some iterations with the data as they are: parameters must still be as the
     prior has them. The smallest p-value of all numbers, times how many there are."""
     X = np.random.RandomState(0).standard_normal((7, 4)) * (np.random.RandomState(1).uniform(size=(7, 4)) < 0.8)
-    X = X if dense else sp.csr_matrix(X)
-    weight = np.linspace(0.5, 1.5, 7)  # as many in all as rows: a weight of 2 stands for two rows
+    # As many in all as rows: a weight of 2 stands for two rows.
+    weight = np.linspace(0.5, 1.5, 7) if likelihood == "gaussian" else np.ones(7)
+    X = sp.csr_matrix(X)
     problem, start = make_problem(X, np.zeros(7), "anova", "direct", degree, lower, k=2, weight=weight, intercept=False)
     before, after = [], []
     for i in range(replicates):
         rng = np.random.RandomState(i)
-        sampler = GibbsSampling(seed=i, groups=np.array([0, 0, 1, 1]), steps=steps)
+        sampler = GibbsSampling(seed=i, groups=np.array([0, 0, 1, 1]), likelihood=likelihood, steps=steps)
         before.append(numbers(prior_state(sampler, problem, start, np.random.RandomState(replicates + i), 1.0)))
         state = prior_state(sampler, problem, start, rng, wrong)
         for _ in range(iterations):

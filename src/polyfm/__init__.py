@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from polyfm.conversion import direct_to_lifted, lifted_to_direct
     from polyfm.diagnosis import Diagnosis, diagnose
     from polyfm.estimators import (
+        BayesianFactorizationMachineClassifier,
         BayesianFactorizationMachineRegressor,
         FactorizationMachineClassifier,
         FactorizationMachineClassifierCV,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BayesianFactorizationMachineClassifier",
     "BayesianFactorizationMachineRegressor",
     "Certificate",
     "Diagnosis",

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from polyfm.core.design import Design
 from polyfm.core.fitted import Fitted
@@ -15,6 +16,7 @@ from polyfm.core.threads import Team
 from polyfm.loops import moments
 
 ROWS_AT_ONCE = 2000
+LEAST, EPSILON = 1e-300, 2.0**-53
 
 
 class Gaussians(NamedTuple):
@@ -49,6 +51,12 @@ class Gaussians(NamedTuple):
             team.run(share, itertools.pairwise(bounds))
         return out
 
+    def scores(self, model: Model, means: Parameters, design: Design, n_threads: int = 1) -> np.ndarray:
+        """The number whose normal distribution function is P(z > 0) of a latent z ~ N(f, 1): what is not known of f
+        draws it towards 0."""
+        f = Fitted(model, [means]).predict(design, n_threads)[0].astype(np.float64)
+        return f / np.sqrt(1 + self.variances(model, means, design, n_threads))
+
 
 class Draws(NamedTuple):
     """Parameters that were drawn. The model that predicts their mean has the bases of all draws one after the other,
@@ -81,6 +89,13 @@ class Draws(NamedTuple):
             mean += gap / (i + 1)
             squares += gap * (f - mean)
         return squares / max(n - 1, 1)
+
+    def scores(self, model: Model, means: Parameters, design: Design, n_threads: int = 1) -> np.ndarray:
+        """The number whose normal distribution function is the mean of P(z > 0) over the draws."""
+        total = np.zeros(design.shape[0])
+        for one, parameters in self.each(model, means):
+            total += ndtr(Fitted(one, [parameters]).predict(design, n_threads)[0].astype(np.float64))
+        return ndtri(np.clip(total / len(self.noise), LEAST, 1 - EPSILON))
 
 
 Posterior = Gaussians | Draws

@@ -1,6 +1,6 @@
 """The scikit-learn face: estimators validate and encode, and leave the numbers to `polyfm.training`."""
 
-from polyfm.estimators.bayes import BayesianFactorizationMachineRegressor
+from polyfm.estimators.bayes import BayesianFactorizationMachineClassifier, BayesianFactorizationMachineRegressor
 from polyfm.estimators.plain import (
     FactorizationMachineClassifier,
     FactorizationMachineRegressor,
@@ -15,6 +15,7 @@ from polyfm.estimators.search import (
 )
 
 __all__ = [
+    "BayesianFactorizationMachineClassifier",
     "BayesianFactorizationMachineRegressor",
     "FactorizationMachineClassifier",
     "FactorizationMachineClassifierCV",

@@ -5,7 +5,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import log_ndtr, log_softmax, ndtri
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polyfm.core.design import Design
@@ -16,7 +16,7 @@ from polyfm.core.sparse import checked_sparse
 from polyfm.estimators._sklearn import Interval, StrOptions, fit_context, with_callbacks
 from polyfm.estimators.base import OF_TRAINING, PolynomialModel, sum_of_histories
 from polyfm.estimators.bayes_docstrings import documented_bayes
-from polyfm.estimators.targets import Regressor
+from polyfm.estimators.targets import Classifier, Regressor
 from polyfm.estimators.validation import threads_of
 from polyfm.losses import as_loss
 from polyfm.solvers import Result, automatic
@@ -41,7 +41,7 @@ class Bayesian(PolynomialModel):
     loss: Any = "squared"
     method, init_lambdas, fit_lambdas, init_scale, batch_size = "direct", "ones", False, 0.1, "auto"
     alpha = beta = 0.0  # the posterior has priors of its own
-    early_stopping, validation_fraction, n_iter_no_change = False, 0.1, 5
+    early_stopping = False
 
     _parameter_constraints = {name: PolynomialModel._parameter_constraints[name] for name in KEPT} | {
         "inference": [StrOptions(set(INFERENCE))],
@@ -154,17 +154,13 @@ class Bayesian(PolynomialModel):
 
     # -- prediction ---------------------------------------------------------------------------------------------------
 
-    def _raw_variances(self, X) -> np.ndarray:
-        """Variances of the predictions, (targets, samples), without that of the noise."""
+    def _of_posterior(self, method: str, X) -> np.ndarray:
+        """What a method of the posteriors says of the rows: (targets, samples)."""
         check_is_fitted(self)
         X = validate_data(self, checked_sparse(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         design, threads = Design(X), threads_of(self.n_jobs)
-        return np.stack(
-            [
-                posterior.variances(self._fitted.model, p, design, threads)
-                for posterior, p in zip(self._posterior, self._fitted.targets, strict=True)
-            ]
-        )
+        pairs = zip(self._posterior, self._fitted.targets, strict=True)
+        return np.stack([getattr(posterior, method)(self._fitted.model, p, design, threads) for posterior, p in pairs])
 
 
 @documented_bayes
@@ -257,7 +253,7 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
         y = super().predict(X)
         if not return_std:
             return y
-        return y, np.sqrt(self._raw_variances(X)[0] + self.noise_**2).astype(y.dtype)
+        return y, np.sqrt(self._of_posterior("variances", X)[0] + self.noise_**2).astype(y.dtype)
 
     def predict_interval(self, X, coverage=0.9):
         """Intervals that new targets are within, with the probability `coverage`.
@@ -280,3 +276,117 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
         if self.clip:
             low, high = (np.clip(bound, *self.target_range_.astype(y.dtype)) for bound in (low, high))
         return low, high
+
+
+@documented_bayes
+class BayesianFactorizationMachineClassifier(Bayesian, Classifier):
+    _likelihood = "probit"
+    _parameter_constraints = Bayesian._parameter_constraints | {
+        "class_weight": Classifier._parameter_constraints["class_weight"]
+    }
+
+    def __init__(
+        self,
+        *,
+        degree=2,
+        n_components=10,
+        inference="variational",
+        groups="auto",
+        n_samples=50,
+        thinning=2,
+        class_weight=None,
+        fit_lower="explicit",
+        fit_linear=True,
+        fit_intercept=True,
+        max_iter=200,
+        tol=1e-3,
+        checkpoint=None,
+        checkpoint_interval=10,
+        warm_start=False,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.degree = degree
+        self.n_components = n_components
+        self.inference = inference
+        self.groups = groups
+        self.n_samples = n_samples
+        self.thinning = thinning
+        self.class_weight = class_weight
+        self.fit_lower = fit_lower
+        self.fit_linear = fit_linear
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.checkpoint = checkpoint
+        self.checkpoint_interval = checkpoint_interval
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model; more than two classes are learned one against the rest.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight of 2 is the row twice.
+
+        Returns
+        -------
+        self : object
+        """
+        return self._fit(X, y, sample_weight)
+
+    def decision_function(self, X):
+        """Scores: positive for the second of two classes, largest for the predicted one of more. The normal
+        distribution function of a score is the probability of the class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,), or (n_samples, n_classes) with more than two classes
+        """
+        scores = self._of_posterior("scores", X)
+        return scores[0] if len(self.classes_) == 2 else scores.T
+
+    def predict_proba(self, X):
+        """Class probabilities. What is not known of the parameters draws them towards each other.
+
+        Those of several classes, learned one against the rest, are normalised to sum to one.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        p : ndarray of shape (n_samples, n_classes)
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X):
+        """Logarithms of the class probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_p : ndarray of shape (n_samples, n_classes)
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([log_ndtr(-scores), log_ndtr(scores)])
+        return log_softmax(log_ndtr(scores), axis=1)

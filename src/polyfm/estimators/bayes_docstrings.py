@@ -3,6 +3,8 @@
 import inspect
 from typing import TypeVar
 
+from polyfm.estimators.docstrings import CLASS_WEIGHT, CLIP
+
 T = TypeVar("T", bound=type)
 
 _BODY = """Bayesian factorization machine {task}, of any degree.
@@ -56,9 +58,6 @@ _BODY = """Bayesian factorization machine {task}, of any degree.
     --------
 {example}"""
 
-_CLIP = """    clip : bool, default=False
-        Keep predictions within the range of the targets that were seen in `fit` (`target_range_`).
-"""
 _INFERENCE = """    inference : {"variational", "gibbs"}, default="variational"
         "variational" finds the best posterior of independent Gaussians, and is compact. "gibbs" goes on from there and
         draws from the posterior itself, which is often more accurate; the model is the mean of the draws.
@@ -113,23 +112,45 @@ _EXAMPLE = """    >>> from sklearn.datasets import load_diabetes
     """
 
 
+_CLASSES_EXAMPLE = """    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from polyfm import {name}
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = scale(X)
+    >>> model = {name}(n_components=2, random_state=0).fit(X[:400], y[:400])
+    >>> bool(model.score(X[400:], y[400:]) > 0.95)
+    True
+    """
+_REGRESSION = {
+    "task": "regression", "likelihood": "y ~ N(f(x), noise^2)", "own": CLIP, "own_attributes": _NOISE,
+    "components": "(n_bases, n_features)", "lambdas": "(n_bases,)", "coef": "(n_features,)", "intercept": "float",
+    "example": _EXAMPLE,
+}  # fmt: skip
+_CLASSIFICATION = {
+    "task": "classification", "likelihood": "P(y = 1) = Phi(f(x))", "own": CLASS_WEIGHT,
+    "own_attributes": "    classes_ : ndarray of shape (n_classes,)\n        The class labels.\n",
+    "components": "(1 or n_classes, n_bases, n_features)", "lambdas": "(1 or n_classes, n_bases)",
+    "coef": "(1 or n_classes, n_features)", "intercept": "ndarray of shape (1 or n_classes,)",
+    "example": _CLASSES_EXAMPLE,
+}  # fmt: skip
+
+
 def documented_bayes(cls: T) -> T:
     """Give a Bayesian estimator its docstring (a class decorator)."""
     defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items()}
+    words = _CLASSIFICATION if "class_weight" in defaults else _REGRESSION
+    shapes = {name: words[name] for name in ("components", "lambdas", "coef", "intercept")}
     cls.__doc__ = _BODY.format(
-        task="regression",
-        likelihood="y ~ N(f(x), noise^2)",
+        task=words["task"],
+        likelihood=words["likelihood"],
         inference=_INFERENCE,
         draws=_DRAWS,
-        own=_CLIP,
+        own=words["own"],
         max_iter=defaults["max_iter"],
         tol=defaults["tol"],
         free="`max_iter`, `tol` and `n_samples`",
         seed="the initial bases and of the draws",
-        attributes=_ATTRIBUTES.format(
-            components="(n_bases, n_features)", lambdas="(n_bases,)", coef="(n_features,)", intercept="float",
-            own=_NOISE,
-        ),
-        example=_EXAMPLE.format(name=cls.__name__),
-    )  # fmt: skip
+        attributes=_ATTRIBUTES.format(**shapes, own=words["own_attributes"]),
+        example=words["example"].format(name=cls.__name__),
+    )
     return cls

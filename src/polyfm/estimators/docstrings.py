@@ -141,10 +141,10 @@ _BODY = """{summary}
     --------
 {example}"""
 
-_CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
+CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply those of the samples. "balanced" makes all classes weigh the same.
 """
-_CLIP = """    clip : bool, default=False
+CLIP = """    clip : bool, default=False
         Keep predictions within the range of the targets that were seen in `fit` (`target_range_`).
 """
 
@@ -248,7 +248,7 @@ def documented(cls: type) -> type:
             key: defaults[key] for key in ("loss", "method", "fit_lower", "fit_linear", "init_scale", "max_iter", "tol")
         },
         summary=_SUMMARY[family].format(task=task),
-        own_parameter=_CLASS_WEIGHT if classifier else _CLIP,
+        own_parameter=CLASS_WEIGHT if classifier else CLIP,
         losses=losses,
         method_note=""
         if family == "FactorizationMachine"

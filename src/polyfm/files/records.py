@@ -18,7 +18,10 @@ from polyfm.recommend import Recommender
 from polyfm.recommend import record as recommendation
 from polyfm.tabular import TableEncoder
 
-BAYESIAN = {"BayesianFactorizationMachineRegressor": estimators.BayesianFactorizationMachineRegressor}
+BAYESIAN: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (estimators.BayesianFactorizationMachineClassifier, estimators.BayesianFactorizationMachineRegressor)
+}
 ESTIMATORS: dict[str, Any] = BAYESIAN | {
     cls.__name__: cls
     for cls in (

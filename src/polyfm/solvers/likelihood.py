@@ -16,10 +16,11 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import psi
+from scipy.special import ndtri, psi
 
 from polyfm.core.hyper import A0, gamma_divergence
 from polyfm.core.problem import Problem
+from polyfm.loops import ordered
 from polyfm.solvers.base import Resume
 
 TINY = 1e-12  # of the squared targets: less is no noise, but rounding
@@ -89,4 +90,59 @@ class Gaussian:
         self.s2, self.rate = arrays["noise"].tolist()
 
 
-LIKELIHOODS: dict[str, Any] = {"gaussian": Gaussian}
+class Probit:
+    """The classes -1 and 1 are the signs of latent targets z ~ N(f, 1)."""
+
+    shapes: dict[str, tuple[int | None, ...]] = {"latent": (None,), "evidence": (2,)}
+    tau = 1.0
+
+    def __init__(self, problem: Problem):
+        self.n, self.weight = problem.total_weight, problem.response.weight
+        self.codes, self.cuts = self._classes(problem.y)
+        self.z = np.zeros(len(problem.y))
+        self.evidence = self.squares = 0.0  # sums of w log P(class) and of squared residuals, at expected predictions
+
+    @staticmethod
+    def _classes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The class of each sample, from 0 on, and the cut points of z between them."""
+        return (y > 0).astype(np.uint32), np.array([-np.inf, 0.0, np.inf])
+
+    def constant(self, problem: Problem) -> float:
+        positive = weighted_sum(problem, (self.codes > 0).astype(np.float64))
+        return float(ndtri((positive + 0.5) / (self.n + 1)))
+
+    def begin(self, problem: Problem, residuals: np.ndarray) -> None:
+        self.learn(problem, residuals, 0.0)
+
+    def learn(self, problem: Problem, residuals: np.ndarray, squares: float) -> float:
+        before = weighted_sum(problem, residuals**2)
+        f, new = residuals + self.z, np.empty(len(residuals))
+        self.evidence, self.squares = ordered.expect(self.codes, self.weight, self.cuts, f, new)
+        self.z = f - new
+        residuals[:] = new
+        return squares - before + self.squares
+
+    def bound(self, problem: Problem, squares: float) -> float:
+        """E log p(y, z | f) + H(z) at the best latent targets, those of `learn`: log P(class) at the expected
+        predictions, less half of their variances."""
+        return self.evidence - 0.5 * (squares - self.squares)
+
+    def draw(self, problem: Problem, residuals: np.ndarray, seed: int, iteration: int) -> None:
+        f, new = residuals + self.z, np.empty(len(residuals))
+        ordered.draw(self.codes, self.weight, self.cuts, f, *key_of(seed), iteration, new)
+        self.z = f - new
+        residuals[:] = new
+
+    def log_likelihood(self, problem: Problem, residuals: np.ndarray) -> float:
+        f = residuals + self.z
+        return float(ordered.expect(self.codes, self.weight, self.cuts, f, np.empty(len(f)))[0])
+
+    def resume(self) -> Resume:
+        return {"latent": self.z.copy(), "evidence": np.array([self.evidence, self.squares])}
+
+    def restore(self, arrays: Resume) -> None:
+        self.z = arrays["latent"].copy()
+        self.evidence, self.squares = arrays["evidence"].tolist()
+
+
+LIKELIHOODS: dict[str, Any] = {"gaussian": Gaussian, "probit": Probit}

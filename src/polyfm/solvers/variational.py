@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 
 from polyfm.core.hyper import Groups, Hyper, entropy
 from polyfm.core.model import Model
@@ -305,8 +306,8 @@ def effective_rank(bases: list[tuple[np.ndarray, int, int]], sizes: np.ndarray) 
     shares = np.concatenate(
         [(P**2 @ np.concatenate([sizes, np.ones(n_dummies)])) ** degree for P, degree, n_dummies in bases]
     )
-    shares = shares[shares > 0] / max(shares.sum(), 1e-300)
-    return float(np.exp(-shares @ np.log(shares))) if len(shares) else 0.0
+    shares /= max(shares.sum(), 1e-300)
+    return float(np.exp(-xlogy(shares, shares).sum())) if shares.any() else 0.0
 
 
 def _rank(state: State) -> float:
