@@ -1,13 +1,19 @@
 """What a Recommender has not seen: contexts, new users and items, further interactions."""
 
 import time
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from polyfm import FactorizationMachineClassifier, FactorizationMachineRegressor, PolynomialNetworkRegressor
+from polyfm import (
+    BayesianFactorizationMachineRegressor,
+    FactorizationMachineClassifier,
+    FactorizationMachineRegressor,
+    PolynomialNetworkRegressor,
+)
 from polyfm.core.design import Design
 from polyfm.core.fitted import Fitted
 from polyfm.recommend import Recommender
@@ -134,6 +140,24 @@ def test_a_new_id_gets_what_a_block_solve_with_the_rest_fixed_gives(tables, mode
         step = 1e-5 * np.eye(len(theta))[j]
         up, down = (objective(rec, column, X, y, theta + sign * step, loss) for sign in (1, -1))
         assert abs(up - down) / 2e-5 < 1e-6
+
+
+def test_a_bayesian_machine_takes_in_ids_by_the_prior_of_their_field(rng):
+    n = 400
+    ratings = pd.DataFrame({"user": rng.randint(40, size=n), "item": rng.randint(30, size=n)}).drop_duplicates()
+    taste, quality = rng.standard_normal((40, 2)), rng.standard_normal((30, 2))
+    ratings["rating"] = 3 + (taste[ratings.user] * quality[ratings.item]).sum(axis=1)
+    rec = Recommender(estimator=BayesianFactorizationMachineRegressor(n_components=2, max_iter=50, random_state=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rec.fit(ratings, "rating")
+    rec.add_users(ratings[ratings.user == 7].assign(user="twin"))
+    every = pd.DataFrame({"item": range(30)})
+    twin, self = (rec.predict(every.assign(user=user)) for user in ("twin", 7))
+    assert np.corrcoef(twin, self)[0, 1] > 0.98
+    u, i = rec.users_.find(["twin", 7]), rec.items_.find([3, 3])
+    _, std = rec.estimator_.predict(rec._joint(u, rec.situation_.unknown(2), i), return_std=True)
+    assert_allclose(std[0], std[1], rtol=0.2)
 
 
 def test_taking_in_a_user_takes_some_milliseconds(rng):

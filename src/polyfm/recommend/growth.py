@@ -8,7 +8,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from polyfm.recommend.log import Log, read_log
-from polyfm.recommend.pairs import Pairs, contexts_of, id_column
+from polyfm.recommend.pairs import Pairs, contexts_of, id_column, with_pairs
 from polyfm.recommend.ratings import Ratings
 from polyfm.recommend.sides import Side, Situation, as_table, check_columns, texts_of
 from polyfm.recommend.training import train_pairs
@@ -162,7 +162,6 @@ class Growing:
         if lacking := [text for text, is_new in zip(texts, new, strict=True) if is_new and text not in set(found)]:
             raise ValueError(f"{side.column}={lacking[0]!r} has interactions, but no row of features.")
         side.add(given[side.positions_of(found)[rows] < 0], "features")
-        self._widen_seen()
 
     def _give_ids(self, which: int, positions: np.ndarray) -> np.ndarray:
         """Features of their own, of no effect yet, for those that have none: their positions."""
@@ -198,8 +197,8 @@ class Growing:
         self._engine.fold_in(features, np.searchsorted(fresh, at[mine]), X, y, log.weight[mine])
 
     def _note_seen(self, u, i) -> None:
-        self._widen_seen()
-        self.seen_ = self.seen_ + sp.csr_matrix((np.ones(len(u)), (u, i)), shape=self.seen_.shape)
+        shape = (len(self.users_), len(self.items_))
+        self.seen_ = with_pairs(self.seen_, u, i, np.ones(len(u)), shape)
         self.seen_.data[:] = 1.0
 
     def _widen_seen(self) -> None:

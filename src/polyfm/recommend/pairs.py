@@ -28,36 +28,54 @@ class Seen:
 
     def add(self, who: np.ndarray, situations: sp.csr_matrix, what: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Further observations; the context of each. Weights of what was observed before add up."""
-        known = {key: c for c, key in enumerate(_keys(self.who, self.situations))}
-        fresh: list[int] = []
-        before, at = len(self.who), np.empty(len(who), dtype=np.int64)
-        for row, key in enumerate(_keys(who, situations)):
-            if key not in known:
-                known[key] = before + len(fresh)
-                fresh.append(row)
-            at[row] = known[key]
-        items = {position: i for i, position in enumerate(self.what.tolist())}
-        for position in what.tolist():
-            items.setdefault(position, len(items))
+        at = _contexts_among(self.who, self.situations, who, situations)
+        fresh = np.unique(at, return_index=True)[1]
+        fresh = fresh[at[fresh] >= len(self.who)]
+        items = np.full(max(what.max(), self.what.max(initial=-1)) + 1, -1, dtype=np.int64)
+        items[self.what] = np.arange(len(self.what))
+        new = np.unique(what[items[what] < 0])
+        items[new] = len(self.what) + np.arange(len(new))
         self.who = np.concatenate([self.who, who[fresh]])
         self.situations = sp.vstack([self.situations, situations[fresh]], format="csr")
-        self.what = np.fromiter(items, dtype=np.int64, count=len(items))
-        shape = (len(self.who), len(self.what))
-        old = self.weights.tocoo()
-        self.weights = sp.csr_matrix((old.data, (old.row, old.col)), shape=shape) + sp.csr_matrix(
-            (weight, (at, [items[position] for position in what.tolist()])), shape=shape
-        )
+        self.what = np.concatenate([self.what, new])
+        self.weights = with_pairs(self.weights, at, items[what], weight, (len(self.who), len(self.what)))
         return at
 
 
-def _keys(who: np.ndarray, situations: sp.csr_matrix) -> list[tuple]:
+def _contexts_among(who, situations, asked, their_situations) -> np.ndarray:
+    """The position of each context among those that there are; new ones are counted on behind them."""
     if not situations.shape[1]:
-        return [(user,) for user in who.tolist()]
+        place = np.full(max(asked.max(), who.max(initial=-1)) + 1, -1, dtype=np.int64)
+        place[who] = np.arange(len(who))
+        new = np.unique(asked[place[asked] < 0])
+        place[new] = len(who) + np.arange(len(new))
+        return place[asked]
+    known = {key: c for c, key in enumerate(_keys(who, situations))}
+    return np.array([known.setdefault(key, len(known)) for key in _keys(asked, their_situations)], dtype=np.int64)
+
+
+def _keys(who: np.ndarray, situations: sp.csr_matrix) -> list[tuple]:
     bounds = situations.indptr
     return [
         (user, situations.indices[lo:hi].tobytes(), situations.data[lo:hi].tobytes())
         for user, lo, hi in zip(who.tolist(), bounds[:-1], bounds[1:], strict=True)
     ]
+
+
+def with_pairs(matrix: sp.csr_matrix, rows, columns, values, shape: tuple[int, int]) -> sp.csr_matrix:
+    """A matrix with more pairs, whose values add up; quickly where all of their rows are new."""
+    before = matrix.shape[0]
+    if before and rows.min() >= before:
+        below = sp.csr_matrix((values, (rows - before, columns)), shape=(shape[0] - before, shape[1]))
+        indptr = np.concatenate([matrix.indptr, matrix.indptr[-1] + below.indptr[1:]])
+        parts = np.concatenate([matrix.data, below.data]), np.concatenate([matrix.indices, below.indices]), indptr
+        return sp.csr_matrix(parts, shape=shape)
+    matrix = sp.csr_matrix((matrix.data, matrix.indices, _longer(matrix.indptr, shape[0])), shape=shape)
+    return matrix + sp.csr_matrix((values, (rows, columns)), shape=shape)
+
+
+def _longer(indptr: np.ndarray, n: int) -> np.ndarray:
+    return np.concatenate([indptr, np.full(n + 1 - len(indptr), indptr[-1], dtype=indptr.dtype)])
 
 
 def contexts_of(users: Side, who: np.ndarray, situations: sp.csr_matrix) -> sp.csr_matrix:

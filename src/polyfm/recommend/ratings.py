@@ -14,15 +14,18 @@ from sklearn.base import clone, is_classifier
 
 from polyfm.core.design import Design
 from polyfm.core.fitted import Fitted
+from polyfm.core.hyper import Groups, Hyper
 from polyfm.core.model import Group
 from polyfm.core.parameters import Parameters
 from polyfm.core.penalty import Penalty
+from polyfm.core.posterior import Gaussians
 from polyfm.estimators.base import PolynomialModel
 from polyfm.files.fitted import chosen
 from polyfm.losses import as_loss
 from polyfm.recommend.two_towers import candidate_tower, context_tower, parts_of
 
 NEWTON_STEPS = 100
+SMALL = 1e-6  # the rate of the prior of a precision, which hundreds of ids outweigh
 ENOUGH = 1e-10  # a step this small, against the parameters, ends the solve
 
 
@@ -71,6 +74,16 @@ class Ratings:
             value = getattr(model, name)
             if not isinstance(value, (str, dict)) and np.ndim(value) and len(value) == model.n_features_in_:
                 setattr(model, name, np.insert(np.asarray(value), [at] * n, np.asarray(value)[at - 1]))
+        if hasattr(model, "groups_"):  # of Bayesian estimators, which have variances beside
+            model.groups_ = np.insert(model.groups_, [at] * n, model.groups_[at - 1])
+            if isinstance(model._posterior[0], Gaussians):
+                model._posterior = [
+                    q._replace(
+                        factors=tuple(np.insert(V, [at] * n, 0, axis=2) for V in q.factors),
+                        coef=np.insert(q.coef, [at] * n, 0),
+                    )
+                    for q in model._posterior
+                ]
         model.n_features_in_ += n
         model._stream = None  # steps of a stream are sized anew
         model._set_fitted(Fitted(fitted.model, grown))
@@ -102,13 +115,11 @@ class Ratings:
             if not len(mine):
                 continue
             theta = _solved(loss, C[mine], y[mine], weight[mine], f[mine], strength, mean)
-            first = 0
-            for group, P in zip(model.groups, p.factors, strict=True):
-                last = first + group.n_bases * group.form.n_factors
-                P[:, :, j] = theta[first:last].reshape(group.n_bases, group.form.n_factors)
-                first = last
-            if model.fit_linear:
-                p.coef[j] = theta[-1]
+            _put(model, theta, p.factors, p.coef, j)
+            if hasattr(self.estimator, "_posterior"):
+                q = self.estimator._posterior[0]
+                curvature = np.einsum("n,nq,nq->q", weight[mine], C[mine], C[mine]) + strength
+                _put(model, q.noise[0] ** 2 / curvature, q.factors, q.coef, j)
         self.estimator._set_fitted(Fitted(model, [p]))
 
     def _slopes(self, X: sp.csr_matrix) -> np.ndarray:
@@ -129,6 +140,8 @@ class Ratings:
     def _penalties(self, like: int) -> tuple[np.ndarray, np.ndarray]:
         """Second derivatives of the penalty, and means, for the parameters of a feature such as `like`."""
         model, p, d = self.estimator._fitted.model, self._parameters, self.estimator.n_features_in_
+        if hasattr(self.estimator, "_posterior"):
+            return self._prior(like)
         recipe = self.estimator._as_chosen(self.estimator._recipe(d))
         penalty = Penalty.of(model, d, recipe.alpha, recipe.beta)
         strengths: list[np.ndarray] = []
@@ -142,6 +155,34 @@ class Ratings:
             for found, values in zip((strengths, means), _at(penalty.linear_prior(), like), strict=True):
                 found.append(values)
         return np.concatenate(strengths), np.concatenate(means)
+
+    def _prior(self, like: int) -> tuple[np.ndarray, np.ndarray]:
+        """The same of a Bayesian estimator: what the features of the field of `like` tell, in units of squared
+        residuals."""
+        p, q, model = self._parameters, self.estimator._posterior[0], self.estimator._fitted.model
+        field = self.estimator.groups_ == self.estimator.groups_[like]
+        known = np.flatnonzero(field & (q.factors[0][0, 0] > 0))  # not those that are new themselves
+        groups = Groups.from_labels(np.zeros(len(known), dtype=np.int64))
+        strengths: list[np.ndarray] = []
+        means: list[np.ndarray] = []
+        pairs = [(P[:, 0][:, known], V[:, 0][:, known]) for P, V in zip(p.factors, q.factors, strict=True)]
+        pairs += [(p.coef[None, known], q.coef[None, known])] if model.fit_linear else []
+        for theta, variances in pairs:
+            hyper = Hyper.held(groups, len(theta), 1.0, SMALL).given(theta.astype(np.float64), variances)
+            strengths.append(hyper.precision[0] * float(q.noise[0]) ** 2)
+            means.append(hyper.mean[0])
+        return np.concatenate(strengths), np.concatenate(means)
+
+
+def _put(model: Any, theta: np.ndarray, factors: tuple[np.ndarray, ...], coef: np.ndarray, j: int) -> None:
+    """Parameters of feature j, or their variances, in their places."""
+    first = 0
+    for group, P in zip(model.groups, factors, strict=True):
+        last = first + group.n_bases * group.form.n_factors
+        P[:, :, j] = theta[first:last].reshape(group.n_bases, group.form.n_factors)
+        first = last
+    if model.fit_linear:
+        coef[j] = theta[-1]
 
 
 def _at(prior: Any, j: int) -> tuple[np.ndarray, np.ndarray]:
