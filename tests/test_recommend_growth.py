@@ -17,6 +17,7 @@ from polyfm import (
 from polyfm.core.design import Design
 from polyfm.core.fitted import Fitted
 from polyfm.recommend import Recommender
+from polyfm.training import hooks
 
 ALPHA, BETA = 0.3, 0.2
 SMALL = {"n_components": 2, "alpha": ALPHA, "beta": BETA, "max_iter": 20, "tol": 1e-2, "random_state": 0}
@@ -244,8 +245,6 @@ def test_training_goes_on_from_a_checkpoint(tables, tmp_path):
         if len(seen) == 4:
             raise RuntimeError("the power went out")
 
-    from polyfm.training import hooks
-
     seen: list = []
     rec = Recommender(max_iter=6, checkpoint=path, checkpoint_interval=1, **options)
     with pytest.raises(RuntimeError), hooks.watching(stop):
@@ -256,3 +255,53 @@ def test_training_goes_on_from_a_checkpoint(tables, tmp_path):
     for a, b in zip(rec.factors_, whole.factors_, strict=True):
         np.testing.assert_array_equal(a, b)
     assert len(rec.history_) == 6
+
+
+@pytest.mark.parametrize("loss", ["all-pairs", "warp"])
+def test_ctrl_c_keeps_what_was_learned(tables, loss):
+    ratings, _, _ = tables
+
+    def interrupt(progress):
+        if progress.done == 3:
+            raise KeyboardInterrupt
+
+    rec = Recommender(item="movie", feedback="implicit", loss=loss, n_components=2, max_iter=50, random_state=0)
+    with pytest.warns(UserWarning, match="Training was interrupted after 3 epoch"), hooks.watching(interrupt):
+        rec.fit(ratings)
+    assert len(rec.recommend("u1", n=2)) == 2
+
+
+def test_callbacks_of_scikit_learn_see_every_epoch(tables):
+    pytest.importorskip("sklearn.callback", reason="scikit-learn before 1.9 has no callbacks")
+    ratings, _, _ = tables
+
+    class Watcher:
+        def __init__(self):
+            self.scores = []
+
+        def setup(self, estimator, context):
+            pass
+
+        def on_fit_task_begin(self, *args, **kwargs):
+            pass
+
+        def on_fit_task_end(self, estimator, context, *, fitted_estimator=None, **kwargs):
+            if context.task_name == "epoch":
+                self.scores.append(fitted_estimator.n_components)
+                if isinstance(fitted_estimator, Recommender):
+                    assert len(fitted_estimator.recommend("u1", n=2)) == 2
+            return len(self.scores) >= 4
+
+        def teardown(self, estimator, context):
+            pass
+
+    watcher = Watcher()
+    rec = Recommender(item="movie", feedback="implicit", n_components=2, max_iter=50, random_state=0)
+    rec.set_callbacks(watcher).fit(ratings)
+    assert len(watcher.scores) == len(rec.history_) == 4
+    explicit = Recommender(item="movie", estimator=FactorizationMachineRegressor(**SMALL))
+    watcher = Watcher()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        explicit.set_callbacks(watcher).fit(ratings, "rating")
+    assert len(watcher.scores) == explicit.estimator_.n_iter_ > 0

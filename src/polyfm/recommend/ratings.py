@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 
 from polyfm.core.design import Design
 from polyfm.core.fitted import Fitted
@@ -37,6 +37,7 @@ class Ratings:
 
     @classmethod
     def train(cls, model: Any, X: sp.csr_matrix, y: np.ndarray, weight: np.ndarray | None) -> "Ratings":
+        """Fit an estimator, which becomes part of this."""
         if not isinstance(model, PolynomialModel):
             raise TypeError(
                 f"estimator must be one of polyfm's regressors or classifiers, got {type(model).__name__}. Of other "
@@ -47,7 +48,7 @@ class Ratings:
                 f"The ratings have {len(np.unique(y))} values, and a classifier ranks by one class against another: "
                 "pass a column of two values, or a regressor."
             )
-        return cls(chosen(clone(model).fit(X, y, sample_weight=weight)))
+        return cls(chosen(model.fit(X, y, sample_weight=weight)))
 
     @property
     def _parameters(self) -> Parameters:

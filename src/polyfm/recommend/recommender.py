@@ -8,11 +8,18 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from polyfm.estimators import FactorizationMachineRegressor
-from polyfm.estimators._sklearn import HasMethods, Interval, StrOptions, fit_context
+from polyfm.estimators._sklearn import (
+    CallbackSupportMixin,
+    HasMethods,
+    Interval,
+    StrOptions,
+    fit_context,
+    with_callbacks,
+)
 from polyfm.interpretation import explain
 from polyfm.recommend.across import terms
 from polyfm.recommend.growth import Growing
@@ -26,7 +33,7 @@ from polyfm.recommend.training import train_pairs
 from polyfm.tabular import columns
 
 
-class Recommender(Growing, BaseEstimator):
+class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
     """Recommend items to users, from ratings or from what they did.
 
     Explicit feedback trains an estimator of polyfm on ratings: ids and features of users and items, encoded by
@@ -145,6 +152,11 @@ class Recommender(Growing, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @property
+    def _most_epochs(self) -> int:
+        return self.max_iter
+
+    @with_callbacks
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, ratings, target=None, *, weight=None, context=None, users=None, items=None):
         """Learn from a table with a row for each rating or interaction.
@@ -230,6 +242,9 @@ class Recommender(Growing, BaseEstimator):
             model = FactorizationMachineRegressor(
                 n_components=self.n_components, n_jobs=self.n_jobs, random_state=self.random_state, verbose=self.verbose
             )
+        model = clone(model)
+        if hasattr(self, "_skl_callbacks"):  # the estimator has the epochs to report
+            model.set_callbacks(*self._skl_callbacks)
         self._engine = Ratings.train(model, self._joint(u, situations, i), log.target, weight)
 
     @property

@@ -1,5 +1,6 @@
 """Training of implicit feedback, by the session that trains everything else: Ctrl-C, progress, checkpoints."""
 
+import copy
 import warnings
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ import joblib
 import numpy as np
 from sklearn.utils import check_random_state
 
+from polyfm.core.parameters import Parameters
+from polyfm.estimators.callbacks import CallbackTask
 from polyfm.estimators.validation import threads_of
 from polyfm.recommend.all_pairs import as_parameters
 from polyfm.recommend.pairs import Pairs
@@ -17,6 +20,16 @@ from polyfm.training.hooks import current_watch
 from polyfm.training.session import Session, Start
 
 NOT_IN_KEY = {"max_iter", "verbose", "n_jobs", "checkpoint", "checkpoint_interval", "estimator"}
+
+
+class Task(CallbackTask):
+    """scikit-learn's callbacks around the training of implicit feedback."""
+
+    def _attributes(self, parameters: Parameters) -> dict[str, Any]:
+        engine: Any = copy.copy(self.model)
+        engine.factors = tuple(T.copy() for T in parameters.factors)
+        known = {name: value for name, value in vars(self.estimator).items() if name.endswith("_")}
+        return {**known, "_engine": engine, "_polars": self.estimator._polars}
 
 
 def train_pairs(rec: Any, engine: Pairs, epochs: int | None = None) -> None:
@@ -34,10 +47,15 @@ def train_pairs(rec: Any, engine: Pairs, epochs: int | None = None) -> None:
             seeds = saved.seeds
         checkpoint = Checkpoint(path, rec.checkpoint_interval, key, seeds)
     starts: list[Start] | None = [(as_parameters(engine.factors), None)] if epochs else None
+    task = None if epochs else Task(rec, None, None, 1, engine)  # type: ignore[arg-type]
     session = Session(recipe, epochs or rec.max_iter, 0.0, rec.verbose, checkpoint=checkpoint, watch=current_watch())
+    if task is not None:
+        session.more_hooks = task.hooks
     with deferred_interrupts():
         result = session.run(problem, [np.empty(0)], None, seeds, starts=starts, saved=saved)[0].result  # type: ignore[arg-type]
     engine.factors = result.parameters.factors
+    if task is not None:
+        task.end()
     rec._engine, rec.history_, rec.n_iter_ = engine, result.history, result.n_iter
     if result.interrupted:
         warnings.warn(
