@@ -26,7 +26,9 @@ EXPERIMENTS = {experiment.name: experiment for group in COMMANDS.values() for ex
 # Each solver, kernel and loss is compiled for some seconds: of the quick grids, what no other test here covers.
 TESTED = {
     "figure2": {"kernel": ["A^2"], "method": ["lifted cd", "direct cd"]},
+    "figure3-one-penalty": {"set": ["lastfm"], "bases": [4], "model": ["A^2 (linear combination)"]},
     "figure4": {"model": ["H^m", "Nystroem", "random selection", "kernel ridge"]},
+    "theorem2": {"set": ["diabetes"], "kernel": ["A^2"]},
     "beyond-degrees": {"model": ["Nystroem", "kernel ridge"]},
     "beyond-classes": {"model": ["FM", "linear", "Nystroem"]},
 }
@@ -34,7 +36,22 @@ COLUMNS = {
     "figure1": {"set", "kernel", "lambdas", "seed", "epoch", "seconds", "objective", "relative_objective"},
     "figure2": {"set", "kernel", "method", "seed", "epoch", "seconds", "objective", "relative_objective"},
     "figure3": {"set", "model", "bases", "seed", "beta", "cv_rmse", "test_rmse", "epochs"},
+    "figure3-one-penalty": {"set", "model", "bases", "seed", "beta", "cv_rmse", "test_rmse", "epochs"},
     "figure4": {"set", "degree", "model", "bases", "seed", "beta", "cv_r2", "test_r2", "epochs"},
+    "theorem2": {
+        "set",
+        "kernel",
+        "objective",
+        "part",
+        "seed",
+        "beta",
+        "minimum",
+        "lower_bound",
+        "relative_gap",
+        "rank",
+        "null",
+        "above_bound",
+    },
     "beyond-degrees": {"set", "degree", "model", "bases", "seed", "beta", "cv_r2", "test_r2"},
     "beyond-classes": {"set", "loss", "model", "bases", "seed", "beta", "cv_auc", "accuracy", "auc", "log_loss"},
 }
@@ -70,7 +87,7 @@ def test_every_experiment_writes_a_table_its_circumstances_and_a_picture(outputs
     assert circumstances["cores"] >= 1
     assert 0 < circumstances["seconds"]["longest cell"] <= circumstances["seconds"]["all cells"]
     made_up = [d["label"].startswith("synthetic stand-in") for d in circumstances["data"].values()]
-    assert all(made_up) == (name != "figure1")
+    assert all(made_up) == (name not in ("figure1", "theorem2"))
     assert str(picture.parent) not in json.dumps(circumstances)
 
 
@@ -130,6 +147,15 @@ def test_models_that_are_compared_learn_something(outputs):
     assert all(float(row["test_r2"]) > 0.8 for row in outputs("figure4")[0] if row["model"] == "kernel ridge")
     auc = {row["model"]: float(row["auc"]) for row in outputs("beyond-classes")[0]}
     assert auc["FM"] > auc["linear"] > 0.6
+
+
+def test_three_objectives_have_one_minimum(outputs):
+    rows = outputs("theorem2")[0]
+    assert {row["objective"] for row in rows} == {"nuclear norm", "lifted", "direct"}
+    for row in rows:
+        assert -1e-9 < float(row["above_bound"]) < 2e-4, row
+        if row["objective"] == "nuclear norm":
+            assert (float(row["part"]) > 1) == (row["rank"] == "0"), row
 
 
 def test_the_settings_of_full_runs_are_the_papers():

@@ -10,9 +10,11 @@ from polyfm.cli.ending import INTERRUPTED
 from polyfm.cli.paths import check_folder
 from polyfm.cli.terminal import progress_bar, say
 
+EXPERIMENTS = ["figure1", "figure2", "figure3", "figure3-one-penalty", "figure4", "theorem2", "beyond", "all"]
+
 
 @click.command()
-@click.argument("experiment", type=click.Choice(["figure1", "figure2", "figure3", "figure4", "beyond", "all"]))
+@click.argument("experiment", type=click.Choice(EXPERIMENTS))
 @click.option("--data-home", type=click.Path(path_type=Path), help="The directory of the publishers' data files.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("reproduced"), show_default=True)
 @click.option(
