@@ -59,6 +59,13 @@ def test_every_kind_of_model_is_trained_to_a_certified_optimum(rng, model):
     assert found.rank == model.n_components_
 
 
+def test_interactions_of_one_feature_with_itself_alone_are_found(rng):
+    X = rng.standard_normal((100, 4))
+    model = PolynomialNetworkRegressor(**AUTO, fit_lower=None).fit(X, 3 * X[:, 0] ** 2)
+    assert model.score(X, 3 * X[:, 0] ** 2) > 0.9
+    assert model.duality_gap_ <= 1e-3
+
+
 def test_no_seed_matters(rng):
     X, y = dense(rng)
     models = [FactorizationMachineRegressor(**AUTO, random_state=seed).fit(X, y) for seed in (None, 0, 1)]

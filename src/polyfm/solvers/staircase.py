@@ -124,17 +124,18 @@ class Staircase(Solver):
         return state.objective
 
     def finish(self, problem: Problem, state: State) -> float:
-        """Without bases so small that nobody would miss them."""
+        """Without bases so small that nobody would miss them, if the gap agrees."""
         state.objective = self.value(problem, state.parameters)
         sizes = np.square(state.parameters.factors[0].astype(np.float64)).sum(axis=(1, 2))
         kept = sizes > COUNTS * sizes.max(initial=0.0)
-        if 0 < kept.sum() < len(kept):
+        if 0 < kept.sum() < len(kept) and state.gap <= self.gap_tol:
             fewer = state.parameters._replace(
                 factors=(state.parameters.factors[0][kept],), lambdas=(state.parameters.lambdas[0][kept],)
             )
-            objective = self.value(problem, fewer)
-            if objective - state.bound <= max(self.gap_tol * abs(objective), state.objective - state.bound):
-                state.parameters, state.objective = fewer, objective
+            trial = State(fewer)
+            self._look(problem, trial)
+            if trial.gap <= self.gap_tol:
+                state.parameters, state.objective, state.bound = fewer, trial.objective, max(trial.bound, state.bound)
         return state.objective
 
     # -- one stair ----------------------------------------------------------------------------------------------------
@@ -222,7 +223,7 @@ def violators(
     """
     A = convex.curvature(g)
     B = parameters.factors[0][:, 0].astype(np.float64) * convex.root
-    Q = np.linalg.qr(B.T)[0]
+    Q = np.linalg.qr(B[B.any(axis=1)].T)[0]
     if A.size <= FEW_FEATURES:
         dense = A.dense()
         dense = dense - Q @ (Q.T @ dense)
