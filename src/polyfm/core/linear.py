@@ -88,7 +88,7 @@ def fit_linear(
         return X @ v[:d] + v[d]
 
     def objective(v: np.ndarray, f: np.ndarray) -> float:
-        return total_loss(response, f) + 0.5 * float(ridge @ (v * v))
+        return total_loss(response, f) + 0.5 * float((ridge * v) @ v)
 
     def gradient_at(v: np.ndarray, g: np.ndarray) -> np.ndarray:
         return free * (np.append(X.T @ g, g.sum()) + ridge * v)
