@@ -92,3 +92,20 @@ def test_large_features_in_single_precision_are_searched_as_small_ones_are(diabe
     large = FactorizationMachineRegressorCV(**options).fit((2.0**33 * X).astype(np.float32), y)
     assert_allclose([large.alpha_, large.beta_], [2.0**66 * small.alpha_, 2.0**66 * small.beta_], rtol=1e-5)
     assert_allclose(large.cv_scores_, small.cv_scores_, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("prediction", "expected"), [(np.nan, -np.inf), (1.0, None)])
+def test_predictions_beyond_all_bounds_have_the_lowest_score(diabetes, monkeypatch, prediction, expected):
+    def scoring(model, X, y):
+        raise ValueError("no score")
+
+    X, y = diabetes
+    monkeypatch.setattr(FactorizationMachineRegressor, "predict", lambda self, X: np.full(len(X), prediction))
+    search = FactorizationMachineRegressorCV(
+        betas=[1.0], alpha=1.0, n_components=1, max_iter=1, tol=1.0, cv=2, scoring=scoring, random_state=0
+    )
+    if expected is None:
+        with pytest.raises(ValueError, match="no score"):
+            search.fit(X, y)
+    else:
+        assert np.all(search.fit(X, y).cv_scores_ == expected)

@@ -348,14 +348,23 @@ class _Search:
             if is_classifier(plain):
                 model.classes_ = plain.classes_
             model._keep(recipe.with_beta(float(beta)), [Outcome(result) for result in results[i]], recipe.solver)
-            with np.errstate(over="ignore", invalid="ignore"):  # predictions beyond all bounds have a score as low
-                score = float(self.scorer(model, self.X[task.test], self.y[task.test]))
+            score = self._score(model, self.X[task.test], self.y[task.test])
             with self.lock:
                 self.found[task.combination, float(beta), task.fold] = score
                 if self.best is None or score > self.best.score:
                     self.best = Best(score, task.combination, float(beta), model)
         if self.verbose > 1:
             print(f"degree {plain.degree}, rank {plain.n_components}, fold {task.fold + 1}: path of betas done")
+
+    def _score(self, model, X, y) -> float:
+        """The score, as low as can be where predictions are beyond all bounds."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            try:
+                return float(self.scorer(model, X, y))
+            except ValueError:
+                if np.all(np.isfinite(model.decision_function(X) if is_classifier(model) else model.predict(X))):
+                    raise
+                return -np.inf
 
     def _report(self, note: str) -> None:
         if self.watch is not None:
