@@ -4,14 +4,25 @@ import pickle
 import signal
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from polyfm import BayesianFactorizationMachineRegressor, FactorizationMachineRegressor, load_model, save_model
+from polyfm import (
+    BayesianFactorizationMachineRegressor,
+    FactorizationMachineRegressor,
+    explain,
+    interactions,
+    load_model,
+    save_model,
+)
+from polyfm.cli.main import cli
+from polyfm.display import ConvergenceDisplay, CoverageDisplay
 from polyfm.modelfile import ModelFileError, model_info
 from polyfm.training.hooks import watching
 
@@ -241,3 +252,65 @@ def test_clip_keeps_means_and_intervals_in_range(fitted):
 @parametrize_with_checks([BayesianFactorizationMachineRegressor(n_components=2, random_state=0)])
 def test_estimator_follows_scikit_learn_conventions(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("inference", ["variational", "gibbs"])
+def test_weights_and_contributions_come_with_standard_deviations(inference):
+    X, y, _ = ratings(600)
+    model = regressor(inference=inference, n_samples=8, max_iter=30, tol=0.1).fit(X, y)
+    fitted, posterior, rng = model._fitted, model._posterior[0], np.random.RandomState(0)
+    if inference == "gibbs":
+        drawn = [(p.factors[0][:, 0], p.coef) for _, p in posterior.each(fitted.model, fitted.targets[0])]
+    else:
+        pairs = (model.components_, posterior.factors[0][:, 0]), (model.coef_, posterior.coef)
+        drawn = [[m + np.sqrt(v) * rng.standard_normal(m.shape) for m, v in pairs] for _ in range(3000)]
+    table = interactions(model, top=3)
+    assert list(table) == ["feature_1", "feature_2", "weight", "std"]
+    for row in table.itertuples():
+        i, j = int(row.feature_1[1:]), int(row.feature_2[1:])
+        weights = [P[:, i] @ P[:, j] for P, _ in drawn]
+        assert_allclose(row.std, np.std(weights, ddof=1), rtol=0.06)
+    linear = explain(model, 2 * X[0])
+    at = int(linear["term"][1][1:])
+    assert_allclose(linear["std"][1], 2 * np.std([w[at] for _, w in drawn], ddof=1), rtol=0.06)
+    assert linear["std"].notna().all()
+    assert "std" not in interactions(FactorizationMachineRegressor(alpha=1.0, beta=1.0).fit(X, y), top=3)
+
+
+def test_displays_show_the_bound_and_the_coverage(fitted):
+    X, y, _ = ratings()
+    shown = ConvergenceDisplay.from_estimator(fitted)
+    assert_array_equal(shown.histories[0], -fitted.history_["elbo"])
+    display = CoverageDisplay.from_estimator(fitted, X[1000:], y[1000:], n_levels=9)
+    assert np.abs(display.observed - display.predicted).max() < 0.08
+    with pytest.raises(TypeError, match="has no intervals"):
+        CoverageDisplay.from_estimator(FactorizationMachineRegressor(), X, y)
+
+
+def test_a_shell_fits_and_predicts_with_standard_deviations(tmp_path):
+    def polyfm(*arguments, code=0):
+        result = CliRunner().invoke(cli, [str(a) for a in arguments])
+        assert result.exit_code == code, result.output
+        return result.output
+
+    rng = np.random.RandomState(0)
+    u, i = rng.randint(12, size=300), rng.randint(10, size=300)
+    table = pd.DataFrame({"user": u, "item": i, "rating": rng.standard_normal((12, 10))[u, i]})
+    table.to_csv(tmp_path / "ratings.csv", index=False)
+    data, model = tmp_path / "ratings.csv", tmp_path / "m.polyfm"
+    fields = ["--target", "rating", "--field", "user", "--field", "item", "--random-state", "0"]
+    told = polyfm("fit", data, *fields, "--bayes", "--model", model, "--n-components", "2")
+    assert "effective rank" in told
+    assert "noise" in told
+    assert "alpha" not in told
+    polyfm("predict", model, data, "--out", tmp_path / "out.csv")
+    found = pd.read_csv(tmp_path / "out.csv")
+    assert list(found) == ["prediction", "std"]
+    assert (found["std"] > 0).all()
+    for options, message in (
+        (["--bayes", "--beta", "1"], "--beta does not go with --bayes"),
+        (["--bayes", "--cv"], "--cv does not go with --bayes"),
+        (["--bayes", "--kind", "pn"], "--bayes is for factorization machines"),
+        (["--inference", "gibbs"], "--inference is for --bayes"),
+    ):
+        assert message in polyfm("fit", data, *fields, *options, code=2)

@@ -14,6 +14,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from polyfm.reading.certainty import Certainty
 from polyfm.reading.polynomial import Polynomial
 from polyfm.reading.strongest import BUDGET, strongest, warn_of_missing
 from polyfm.reading.subject import Subject
@@ -78,7 +79,8 @@ def interactions(
     Returns
     -------
     table : pandas.DataFrame
-        Columns `feature_1` .. `feature_m` and `weight`, the largest magnitude first.
+        Columns `feature_1` .. `feature_m` and `weight`, the largest magnitude first. Of a Bayesian machine, `std` has
+        the standard deviation of each weight (without dummy features).
 
     See Also
     --------
@@ -112,7 +114,11 @@ def interactions(
     if bound is not None:
         warn_of_missing(degree, weights, bound, f"budget={budget:g} multiply-adds", "Raise budget (None: no limit).")
     columns = {f"feature_{t + 1}": [names[j] for j in features[:, t]] for t in range(degree)}
-    return pd.DataFrame({**columns, "weight": weights})
+    table, certainty = pd.DataFrame({**columns, "weight": weights}), Certainty(subject.model, target)
+    if certainty.is_known:
+        spreads = _spreads(scale, d)
+        table["std"] = certainty.of(terms, features) * (1.0 if spreads is None else np.prod(spreads[features], axis=1))
+    return table
 
 
 def explain(estimator, x, *, feature_names=None, target=None, max_degree_terms=100):
@@ -142,7 +148,8 @@ def explain(estimator, x, *, feature_names=None, target=None, max_degree_terms=1
     table : pandas.DataFrame
         By degree, and the largest contributions first. Columns `term` (a text), `degree`, `value` (of the product of
         features), `weight` and `contribution`, the product of the two. Degree 0 is the intercept. Of a pipeline on a
-        table, `input` has what stood in the columns that the features were made from.
+        table, `input` has what stood in the columns that the features were made from. Of a Bayesian machine, `std` has
+        the standard deviation of each contribution, and contributions add up to the mean of f.
 
     See Also
     --------
@@ -174,7 +181,9 @@ def explain(estimator, x, *, feature_names=None, target=None, max_degree_terms=1
     present, values = row.present, row.values
     names = subject.features.names[present]
     constant = polynomial.constant()
+    certainty = Certainty(subject.model, target)
     rows = [("intercept", "", 0, 1.0, constant, constant)]
+    stds = [certainty.constant() if certainty.is_known else np.nan]
     for degree in polynomial.degrees:
         terms = polynomial.terms(degree, columns=present)
         here = terms._replace(P=terms.P * values[:, None])  # the weights of `here` are contributions
@@ -187,10 +196,15 @@ def explain(estimator, x, *, feature_names=None, target=None, max_degree_terms=1
         for js, weight, contribution in zip(features, weights, contributions, strict=True):
             term = monomial([names[j] for j in js])
             rows.append((term, subject.inputs(row, present[js]), degree, np.prod(values[js]), weight, contribution))
+        if certainty.is_known:
+            stds.extend(certainty.of(terms, present[features]) * np.abs(np.prod(values[features], axis=1)))
         if len(features) < count:
+            stds.append(np.nan)
             others = f"all {count - len(features):,} {'other ' if listed else ''}interactions of degree {degree}"
             rows.append((others, "", degree, np.nan, np.nan, here.total() - np.sum(contributions)))
     table = pd.DataFrame(rows, columns=["term", "input", "degree", "value", "weight", "contribution"])
+    if certainty.is_known:
+        table["std"] = stds
     return table if row.inputs else table.drop(columns="input")
 
 
@@ -215,7 +229,7 @@ def _together(subject: Subject, groups, X) -> Together | None:
     if groups is None:
         groups = subject.fields
     if groups is None and X is None:
-        groups = subject.model.groups
+        groups = None if isinstance(subject.model.groups, str) else subject.model.groups
     return Together.of(None if groups is None else _fields(groups, d), encoded)
 
 

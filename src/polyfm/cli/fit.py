@@ -53,6 +53,7 @@ MOST_SHOWN = 60  # columns
     help=f"Of the rows, held out for a score. [default: {HELD_OUT}]",
 )
 @click.option("--cv", is_flag=True, help="Choose beta by cross-validation.")
+@click.option("--bayes", is_flag=True, help="Learn penalties too, and say how sure predictions are.")
 @click.option(
     "--min-frequency", type=click.IntRange(1), help="Values of a column in fewer rows than this share one feature."
 )
@@ -67,8 +68,8 @@ MOST_SHOWN = 60  # columns
 @estimator_options
 @plainly
 def fit(
-    data, model_path, kind, task, fields, drop, test_fraction, cv, min_frequency, buckets, no_stream, as_json, target,
-    text, format_, sep, decimal, encoding, zero_based, **options,
+    data, model_path, kind, task, fields, drop, test_fraction, cv, bayes, min_frequency, buckets, no_stream, as_json,
+    target, text, format_, sep, decimal, encoding, zero_based, **options,
 ):  # fmt: skip
     """Train a model on DATA: a CSV, TSV or Parquet table, or a svmlight, libsvm or libFM file.
 
@@ -79,6 +80,9 @@ def fit(
     Without DATA, the diabetes set that comes with scikit-learn is used.
     """
     parameters = given_parameters(options)
+    if bayes and kind != "fm":
+        raise click.UsageError("--bayes is for factorization machines: leave out --kind pn.")
+    kind = "bayes" if bayes else kind
     check_outputs({"DATA": data}, model=model_path, checkpoint=parameters.get("checkpoint"))
     source = make_source(data, target, format_, text, sep, decimal, encoding, zero_based)
     of_tables = {"--field": fields, "--drop": drop, "--min-frequency": min_frequency, "--buckets": buckets}

@@ -8,12 +8,15 @@ import click
 import numpy as np
 
 import polyfm
+from polyfm.cli.options import OF_BAYES
 from polyfm.estimators.path_search import OF_ONE_FIT
 from polyfm.estimators.validation import threads_of
 
 
 def make_estimator(kind: str, classify: bool, cv: bool, parameters: dict):
-    family = {"fm": "FactorizationMachine", "pn": "PolynomialNetwork"}[kind]
+    family = {"fm": "FactorizationMachine", "pn": "PolynomialNetwork", "bayes": "BayesianFactorizationMachine"}[kind]
+    if kind == "bayes" and cv:
+        raise click.UsageError("--cv does not go with --bayes: there is no penalty to choose.")
     name = family + ("Classifier" if classify else "Regressor") + ("CV" if cv else "")
     if cv:
         refused = sorted(set(OF_ONE_FIT) & set(parameters))
@@ -21,8 +24,13 @@ def make_estimator(kind: str, classify: bool, cv: bool, parameters: dict):
             raise click.UsageError(f"--cv does not go with --{refused[0].replace('_', '-')}.")
     cls = getattr(polyfm, name)
     for parameter in parameters.keys() - inspect.signature(cls).parameters.keys():
+        flag = f"--{parameter.replace('_', '-')}"
+        if kind == "bayes" and parameter not in ("clip", "class_weight"):
+            raise click.UsageError(f"{flag} does not go with --bayes.")
+        if parameter in OF_BAYES:
+            raise click.UsageError(f"{flag} is for --bayes.")
         task = "numbers" if classify else "classes"
-        raise click.UsageError(f"--{parameter.replace('_', '-')} is for targets that are {task}: it has no use here.")
+        raise click.UsageError(f"{flag} is for targets that are {task}: it has no use here.")
     return cls(**parameters)
 
 
@@ -51,6 +59,11 @@ def described(model) -> dict[str, Any]:
         "solver": model.solver_,
         "epochs": int(model.n_iter_),
     }
+    if hasattr(model, "effective_rank_"):
+        described = {name: value for name, value in described.items() if name not in ("alpha", "beta")}
+        described["effective rank"] = model.effective_rank_
+    if hasattr(model, "noise_"):
+        described["noise"] = model.noise_
     if hasattr(model, "objective_"):
         described["objective"] = model.objective_
     return described

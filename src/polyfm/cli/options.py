@@ -8,10 +8,16 @@ from typing import Any
 import click
 
 from polyfm.cli.paths import output_option
-from polyfm.estimators import FactorizationMachineClassifier, FactorizationMachineRegressor, PolynomialNetworkRegressor
+from polyfm.estimators import (
+    BayesianFactorizationMachineRegressor,
+    FactorizationMachineClassifier,
+    FactorizationMachineRegressor,
+    PolynomialNetworkRegressor,
+)
 from polyfm.loops.forms import FORMS
 from polyfm.losses import LOSSES
 from polyfm.solvers import SOLVERS
+from polyfm.solvers.registry import INFERENCE
 
 CHOICES = {
     "loss": list(LOSSES),
@@ -19,6 +25,7 @@ CHOICES = {
     "fit_lower": ["explicit", "augment", "none"],
     "init_lambdas": ["ones", "random_signs"],
     "solver": ["auto", *SOLVERS],
+    "inference": list(INFERENCE),
     "class_weight": ["balanced"],
 }
 ELSEWHERE = {"warm_start", "verbose", "groups"}  # they make no sense for a command that runs once, or are no numbers
@@ -54,6 +61,9 @@ TYPES: dict[str, Any] = {
 }  # fmt: skip
 # What an option is for, where the docstring speaks to somebody who writes Python.
 WORDS = {
+    "inference": "With --bayes: a compact posterior, or draws from it, which are often more accurate.",
+    "n_samples": "Draws to keep, with --inference gibbs.",
+    "thinning": "Iterations for each draw that is kept.",
     "degree": "How many features may act together, at most.",
     "n_components": "Rank: how much room there is for interactions. More can learn more, and takes longer. 'auto' "
     "finds out.",
@@ -92,12 +102,16 @@ def _help(name: str) -> str:
     return " ".join(found.group(1).split()).split(". ")[0].removesuffix(".") + "." if found else ""
 
 
+OF_BAYES = ("inference", "n_samples", "thinning")
+
+
 def _parameters() -> dict[str, inspect.Parameter]:
     """Those of regressors, and those that classifiers have beside them."""
     return {
         **inspect.signature(FactorizationMachineRegressor).parameters,
         **inspect.signature(FactorizationMachineClassifier).parameters,
         **inspect.signature(FactorizationMachineRegressor).parameters,
+        **{name: inspect.signature(BayesianFactorizationMachineRegressor).parameters[name] for name in OF_BAYES},
     }
 
 
@@ -151,7 +165,9 @@ def given_parameters(options: dict) -> dict:
 SECTIONS = {
     "What to predict, from which columns": ["target", "task", "fields", "drop", "text"],
     "What comes out": ["model_path", "test_fraction", "as_json"],
-    "The model": ["kind", "degree", "n_components", "cv", "beta", "alpha", "loss", "class_weight", "clip"],
+    "The model": [
+        "kind", "bayes", "inference", "degree", "n_components", "cv", "beta", "alpha", "loss", "class_weight", "clip",
+    ],
     "How the file is written": ["format_", "sep", "decimal", "encoding", "zero_based"],
     "Training": [
         "random_state", "n_jobs", "solver", "max_iter", "tol", "gap_tol", "max_components", "early_stopping",

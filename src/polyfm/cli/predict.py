@@ -18,7 +18,7 @@ from polyfm.cli.sources import Source
 from polyfm.cli.terminal import need_output, plain, say, show, write_output
 from polyfm.datafiles import DataFileError
 
-PREDICTION = "prediction"
+PREDICTION, STD = "prediction", "std"
 
 
 @click.command()
@@ -37,17 +37,19 @@ def predict(model, data, out, keep, proba, **reading):
     """Predict with a saved MODEL for every row of DATA, in bounded memory.
 
     The columns of a table are found by their names, in any order. Those that the model does not use are ignored.
+    Numbers that a Bayesian machine predicts come with their standard deviations.
     """
     from polyfm.files.atomic import writing
 
     check_csv_name(out)
     check_outputs({"MODEL": model, "DATA": data}, out=out)
     source = make_source(data, **reading)
-    if PREDICTION in keep:
-        raise click.UsageError(f"--keep {PREDICTION}: predictions have that name. Rename the column.")
     if out is None:
         need_output()
     saved = Saved(model)
+    for name in (PREDICTION, *([STD] if saved.has_std else [])):
+        if name in keep:
+            raise click.UsageError(f"--keep {name}: predictions have that name. Rename the column.")
     if proba and not saved.has_probabilities:
         raise click.UsageError("--proba needs a classifier with the logistic loss.")
     output = Output(saved, keep, proba)
@@ -65,12 +67,14 @@ class Output:
     def __init__(self, saved: Saved, keep: tuple[str, ...], proba: bool | None):
         self.saved, self.keep = saved, tuple(dict.fromkeys(keep))
         self.with_values = not proba
+        self.with_std = saved.has_std and self.with_values
         self.with_probabilities = saved.has_probabilities and proba is not False
 
     def write(self, write: Callable[[bytes], Any], source: Source, as_text: Callable[[Any], str]) -> int:
         """Write each chunk once it is complete; how many rows there were."""
         classes = [] if self.saved.classes is None else self.saved.classes.tolist()
         header = [as_text(name) for name in self.keep] + ([PREDICTION] if self.with_values else [])
+        header += [STD] if self.with_std else []
         header += [as_text(f"p({label})") for label in classes] if self.with_probabilities else []
         labels = {label: as_text(label) for label in classes}
         n_rows = 0
@@ -94,7 +98,9 @@ class Output:
     def _predicted(self, X, source: Source, n_rows: int) -> list[np.ndarray]:
         """The columns of the output that are predicted."""
         model, columns = self.saved.model, []
-        if self.with_values:
+        if self.with_std:
+            columns.extend(model.predict(X, return_std=True))
+        elif self.with_values:
             columns.append(model.predict(X))
         if self.with_probabilities:
             columns.extend(model.predict_proba(X).T)

@@ -42,6 +42,10 @@ class Saved:
     def has_probabilities(self) -> bool:
         return hasattr(self.model, "predict_proba")
 
+    @property
+    def has_std(self) -> bool:
+        return hasattr(self.estimator, "predict_interval")
+
     # -- data ---------------------------------------------------------------------------------------------------------
 
     def chunks(

@@ -4,8 +4,15 @@ Each display keeps what it shows as attributes, and `ax_` and `figure_` after `p
 """
 
 from polyfm.display.convergence import ConvergenceDisplay
+from polyfm.display.coverage import CoverageDisplay
 from polyfm.display.diagnosis import DiagnosisDisplay
 from polyfm.display.interactions import InteractionDisplay
 from polyfm.display.path import RegularizationPathDisplay
 
-__all__ = ["ConvergenceDisplay", "DiagnosisDisplay", "InteractionDisplay", "RegularizationPathDisplay"]
+__all__ = [
+    "ConvergenceDisplay",
+    "CoverageDisplay",
+    "DiagnosisDisplay",
+    "InteractionDisplay",
+    "RegularizationPathDisplay",
+]

@@ -85,6 +85,8 @@ class ConvergenceDisplay:
             estimators = list(estimator) if isinstance(estimator, list | tuple) else [estimator]
         estimators = [last_step(one) for one in estimators]
         histories = [fitted_attribute(one, "history_", "fit it with one of polyfm's solvers") for one in estimators]
+        # Of Bayesian machines, the objective is minus the bound.
+        histories = [-history["elbo"] if isinstance(history, dict) else history for history in histories]
         losses = [getattr(one, "validation_losses_", None) for one in estimators]
         return cls(histories, names=names, validation_losses=losses).plot(relative=relative, ax=ax, **kwargs)
 

@@ -57,7 +57,7 @@ class Polynomial(NamedTuple):
 
     @classmethod
     def of(cls, estimator: PolynomialModel, target) -> "Polynomial":
-        model, p = estimator._fitted.model, estimator._fitted.targets[_target_index(estimator, target)]
+        model, p = estimator._fitted.model, estimator._fitted.targets[target_index(estimator, target)]
         if any(group.form.repeats is None for group in model.groups):
             names = ", ".join(sorted({type(group.form).__name__ for group in model.groups}))
             raise TypeError(f"The form {names} does not say which monomials it is a polynomial of: it cannot be read.")
@@ -145,7 +145,7 @@ def elementary(Q: np.ndarray, degree: int) -> np.ndarray:
     return A[degree]
 
 
-def _target_index(estimator, target) -> int:
+def target_index(estimator, target) -> int:
     """Which set of parameters belongs to a class."""
     if not hasattr(estimator, "classes_"):
         if target is not None:

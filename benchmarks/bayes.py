@@ -1,0 +1,229 @@
+"""Bayesian machines beside myFM (from PyPI), on the same rows and one thread: CPU seconds, errors, coverage.
+
+    POLYFM_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/bayes.py [iteration ml-1m fold3 coverage a9a penalties]
+
+Nothing is tuned by data set: ranks are those that others have published, all else is default.
+"""
+
+import sys
+import time
+import warnings
+
+import data
+import numpy as np
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import train_test_split
+
+from polyfm import (
+    BayesianFactorizationMachineClassifier,
+    BayesianFactorizationMachineRegressor,
+    FactorizationMachineRegressorCV,
+)
+from polyfm.core.design import Design
+from polyfm.core.fitted import Fitted
+from polyfm.training.hooks import watching
+
+
+def rmse(y, f, y_train) -> float:
+    return float(np.sqrt(np.mean((np.clip(f, y_train.min(), y_train.max()) - y) ** 2)))
+
+
+def report(*words) -> None:
+    print(*words, sep="   ", flush=True)
+
+
+def compile_loops(X, y, **options) -> None:
+    some = BayesianFactorizationMachineRegressor(inference="gibbs", n_samples=1, max_iter=1, random_state=0, **options)
+    some.fit(X, y).predict(X[:10], return_std=True)
+
+
+def timed(fit) -> tuple[object, float]:
+    began = time.process_time()
+    model = fit()
+    return model, time.process_time() - began
+
+
+# -- one iteration ----------------------------------------------------------------------------------------------------
+
+
+def iteration() -> None:
+    """CPU seconds of one iteration on MovieLens 1M, rank 30: what more iterations take, by turns."""
+    import myfm
+
+    X, _, y, _ = data.movielens_1m()
+    compile_loops(X, y, n_components=30)
+    groups = np.repeat([0, 1], [6040, 3706])
+    ours, theirs, bounds = [], [], []
+    for _ in range(3):
+        gibbs = BayesianFactorizationMachineRegressor(
+            n_components=30, inference="gibbs", thinning=1, max_iter=1, tol=0, random_state=0, groups=groups
+        )
+        some, many = (timed(lambda n=n, gibbs=gibbs: gibbs.set_params(n_samples=n).fit(X, y))[1] for n in (1, 21))
+        ours.append((many - some) / 20)
+        variational = BayesianFactorizationMachineRegressor(n_components=30, tol=0, random_state=0, groups=groups)
+        some, many = (timed(lambda n=n, model=variational: model.set_params(max_iter=n).fit(X, y))[1] for n in (2, 12))
+        bounds.append((many - some) / 10)
+        other = myfm.MyFMRegressor(rank=30, random_seed=0)
+        some, many = (
+            timed(lambda n=n, fm=other: fm.fit(X, y, n_iter=n, n_kept_samples=1, group_shapes=[6040, 3706]))[1]
+            for n in (1, 5)
+        )
+        theirs.append((many - some) / 4)
+        report(f"Gibbs {ours[-1]:.3f} s", f"variational {bounds[-1]:.3f} s", f"myFM Gibbs {theirs[-1]:.3f} s")
+    report(f"least: Gibbs {min(ours):.3f}, myFM {min(theirs):.3f}", f"ratio 1/{min(theirs) / min(ours):.1f}")
+
+
+# -- MovieLens 1M against time ----------------------------------------------------------------------------------------
+
+
+def ml_1m(most_seconds: float = 60.0) -> None:
+    """RMSE against CPU seconds, by steps of variational inference; then Gibbs sampling for the same time in all."""
+    X, X_test, y, y_test = data.movielens_1m()
+    compile_loops(X, y, n_components=30)
+    test, spent, reached = Design(X_test), [0.0, time.process_time()], []
+    model = BayesianFactorizationMachineRegressor(n_components=30, tol=0, max_iter=60, random_state=0)
+
+    def look(progress) -> None:
+        spent[0] += time.process_time() - spent[1]
+        f = Fitted(model._model(), [progress.parameters]).predict(test)[0]
+        reached.append((spent[0], rmse(y_test, f, y)))
+        spent[1] = time.process_time()
+
+    spent[1] = time.process_time()
+    with watching(look):
+        model.fit(X, y)
+    first = next((seconds for seconds, error in reached if error <= 0.8455), None)
+    report("variational", f"to .8455 in {first} s", f"60 epochs {reached[-1][1]:.4f} in {reached[-1][0]:.1f} s")
+    for max_iter, n_samples in ((40, 50), (40, 150)):
+        gibbs = BayesianFactorizationMachineRegressor(
+            n_components=30, inference="gibbs", max_iter=max_iter, n_samples=n_samples, tol=0, random_state=0
+        )
+        _, seconds = timed(lambda gibbs=gibbs: gibbs.fit(X, y))
+        f, std = gibbs.predict(X_test, return_std=True)
+        covered = np.mean(np.abs(f - y_test) < 1.6449 * std)
+        report(f"Gibbs {n_samples} draws", f"{rmse(y_test, f, y):.4f} in {seconds:.1f} s", f"covers {covered:.3f}")
+
+
+# -- MovieLens 100K, the fold that myFM's authors publish -------------------------------------------------------------
+
+
+def fold3() -> None:
+    import myfm
+    import pandas as pd
+    import scipy.sparse as sp
+
+    ratings = pd.read_csv(data.home() / "ml-100k" / "u.data.gz", sep="\t", header=None)
+    users = pd.read_csv(data.home() / "ml-100k" / "u.user.gz", sep="|", header=None).set_index(0)
+    items = pd.read_csv(data.home() / "ml-100k" / "u.item.gz", sep="|", header=None, encoding="latin-1").set_index(0)
+    ids = data.one_hot(ratings[0].to_numpy(), ratings[1].to_numpy())
+    of_users = users.loc[ratings[0]]
+    side = data.one_hot(*((of_users[c] // 10 if c == 1 else of_users[c]).to_numpy() for c in (1, 2, 3)))
+    genres = sp.csr_matrix(items.loc[ratings[1]].iloc[:, -19:].to_numpy(float))
+    y, test = ratings[2].to_numpy(float), np.zeros(len(ratings), dtype=bool)
+    test[40_000:60_000] = True
+    sizes = [*(ratings[c].nunique() for c in (0, 1)), side.shape[1], 19]
+    for name, X, n_groups in (("ids", ids, 2), ("ids + features", sp.hstack([ids, side, genres]).tocsr(), 4)):
+        groups = np.repeat(np.arange(n_groups), sizes[:n_groups])
+        compile_loops(X[~test], y[~test], n_components=10)
+        for inference in ("variational", "gibbs"):
+            model = BayesianFactorizationMachineRegressor(
+                n_components=10, inference=inference, groups=groups, n_samples=200, random_state=0
+            )
+            _, seconds = timed(lambda model=model, X=X: model.fit(X[~test], y[~test]))
+            error = rmse(y[test], model.predict(X[test]), y)
+            report("fold 3", name, inference, f"{error:.4f} in {seconds:.1f} s")
+        other = myfm.MyFMRegressor(rank=10, random_seed=0)
+        _, seconds = timed(
+            lambda X=X, other=other, n=n_groups: other.fit(
+                X[~test], y[~test], n_iter=500, n_kept_samples=500, group_shapes=sizes[:n]
+            )
+        )
+        report("fold 3", name, "myFM Gibbs 500", f"{rmse(y[test], other.predict(X[test]), y):.4f} in {seconds:.1f} s")
+
+
+# -- intervals --------------------------------------------------------------------------------------------------------
+
+
+def log_counts():
+    X, X_test, y, y_test = data.lastfm()
+    return X, X_test, np.log1p(y), np.log1p(y_test)
+
+
+SETS = {
+    "ml-100k": (data.movielens_100k, 20),
+    "ml-100k + features": (data.movielens_100k_with_features, 20),
+    "abalone": (lambda: data.dense("abalone"), 10),
+    "cadata": (lambda: data.dense("cadata"), 10),
+    "cpusmall": (lambda: data.dense("cpusmall"), 10),
+    "lastfm log counts": (log_counts, 10),
+    "lastfm counts": (data.lastfm, 10),
+    "lastfm listening": (data.lastfm_listening, 10),
+    "diabetes": (data.diabetes, 5),
+}
+
+
+def coverage(n_splits: int = 1) -> None:
+    """How often test targets are within intervals of 90 (50) per cent, and errors; mean over splits."""
+    for name, (load, rank) in SETS.items():
+        X, X_test, y, y_test = load()
+        for inference in ("variational", "gibbs"):
+            found = []
+            for split in range(n_splits):
+                parts = X, X_test, y, y_test
+                if split:
+                    whole = np.concatenate([y, y_test])
+                    stacked = np.vstack([X, X_test]) if isinstance(X, np.ndarray) else _stacked(X, X_test)
+                    parts = train_test_split(stacked, whole, test_size=0.25, random_state=split)
+                model = BayesianFactorizationMachineRegressor(n_components=rank, inference=inference, random_state=0)
+                _, seconds = timed(lambda model=model, parts=parts: model.fit(parts[0], parts[2]))
+                f, std = model.predict(parts[1], return_std=True)
+                within = [np.mean(np.abs(f - parts[3]) < z * std) for z in (1.6449, 0.6745)]
+                found.append((*within, rmse(parts[3], f, parts[2]), seconds, model.n_iter_))
+            mean = np.mean(found, axis=0)
+            report(name, inference, f"covers {mean[0]:.3f} ({mean[1]:.3f})", f"RMSE {mean[2]:.4f}",
+                   f"{mean[3]:.1f} s", f"{mean[4]:.0f} epochs")  # fmt: skip
+
+
+def _stacked(*parts):
+    import scipy.sparse as sp
+
+    return sp.vstack(parts).tocsr()
+
+
+def penalties() -> None:
+    """Against one penalty, chosen by cross-validation."""
+    for name, (load, rank) in SETS.items():
+        X, X_test, y, y_test = load()
+        model = FactorizationMachineRegressorCV(n_components=rank, random_state=0)
+        _, seconds = timed(lambda model=model, X=X, y=y: model.fit(X, y))
+        report(name, f"cross-validated RMSE {rmse(y_test, model.predict(X_test), y):.4f}", f"{seconds:.1f} s")
+
+
+# -- classes ----------------------------------------------------------------------------------------------------------
+
+
+def a9a() -> None:
+    import myfm
+
+    X, X_test, y, y_test = data.a9a()
+    for inference in ("variational", "gibbs"):
+        model = BayesianFactorizationMachineClassifier(n_components=10, inference=inference, random_state=0)
+        _, seconds = timed(lambda model=model: model.fit(X, y))
+        p = model.predict_proba(X_test)[:, 1]
+        report("a9a", inference, f"log-loss {log_loss(y_test, p):.5f}", f"AUC {roc_auc_score(y_test, p):.5f}",
+               f"{seconds:.1f} s")  # fmt: skip
+    other = myfm.MyFMClassifier(rank=10, random_seed=0)
+    _, seconds = timed(lambda: other.fit(X, y > 0, n_iter=200, n_kept_samples=190))
+    p = other.predict_proba(X_test)
+    report("a9a", "myFM Gibbs 200", f"log-loss {log_loss(y_test, p):.5f}", f"AUC {roc_auc_score(y_test, p):.5f}",
+           f"{seconds:.1f} s")  # fmt: skip
+
+
+PARTS = {
+    "iteration": iteration, "ml-1m": ml_1m, "fold3": fold3, "coverage": coverage, "a9a": a9a, "penalties": penalties,
+}  # fmt: skip
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()
