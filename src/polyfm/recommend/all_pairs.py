@@ -59,6 +59,8 @@ class Rows:
 class AllPairs:
     """The problem: who was seen with what, how much that counts, and what everything else counts."""
 
+    dtype = np.dtype(np.float64)
+
     def __init__(
         self, contexts: Rows, items: Rows, seen: sp.csr_matrix, omega: float, reg: float, nu: float, degree: int,
         n_components: int,
@@ -74,6 +76,10 @@ class AllPairs:
             penalty(rows.X, count, other.X.shape[0], omega, reg, nu)
             for rows, count, other in zip(self.sides, counts, self.sides[::-1], strict=True)
         )
+
+    @property
+    def design(self) -> "AllPairs":
+        return self
 
     def objective(self, parameters: Parameters) -> float:
         T = parameters.factors
