@@ -193,6 +193,23 @@ def test_features_alone_are_enough_and_interactions_can_come_later(tables):
         rec.add_items(pd.DataFrame({"user": ["u3"], "movie": ["cold"]}))
 
 
+@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+def test_what_is_not_said_of_a_new_user_counts_as_unknown(tables, feedback):
+    ratings, users, items = tables
+    model = FactorizationMachineRegressor(**SMALL) if feedback == "explicit" else None
+    rec = Recommender(item="movie", feedback=feedback, n_components=2, estimator=model, random_state=0)
+    when = pd.Timestamp("2026-01-01") + pd.to_timedelta(range(60), "D")
+    target = "rating" if feedback == "explicit" else None
+    rec.fit(ratings.assign(when=when), target, context=["hour", "device", "when"], users=users, items=items)
+    new = pd.DataFrame({"user": ["new"] * 3, "movie": [1, 2, 3], "rating": [5, 5, 1]})
+    with pytest.warns(UserWarning, match="count as unknown") as caught:
+        rec.add_users(new)
+    said = {str(warning.message) for warning in caught}
+    assert "the interactions come without ['hour', 'device', 'when']: these count as unknown." in said
+    assert "the new ids of user come without ['age']: these count as unknown." in said
+    assert len(rec.recommend("new", n=2)) == 2
+
+
 def test_powers_of_ids_are_no_small_solve(tables):
     ratings, _, _ = tables
     model = PolynomialNetworkRegressor(n_components=2, alpha=1.0, beta=1.0, max_iter=3, tol=1.0, random_state=0)

@@ -134,8 +134,8 @@ def test_errors_name_the_value_and_the_remedy(tables, explicit, implicit):
         explicit.add_users(ratings)
     with pytest.raises(ValueError, match="partial_fit needs an estimator that learns from a stream"):
         explicit.partial_fit(ratings)
-    with pytest.raises(ValueError, match="pass those of the new ones"):
-        implicit.add_users(ratings.assign(user="new"))
+    with pytest.warns(UserWarning, match=r"the new ids of user come without \['age'\]: these count as unknown"):
+        implicit.add_users(ratings.drop_duplicates("movie").assign(user="new"))
     everything = pd.DataFrame({"user": ["u1"] * 8, "movie": range(8)})
     rec = Recommender(item="movie", feedback="implicit", n_components=2, random_state=0).fit(everything)
     with pytest.warns(UserWarning, match="Nothing is left to recommend to user='u1'"):

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from polyfm.recommend.log import Log, read_log
 from polyfm.recommend.pairs import Pairs, contexts_of, id_column, with_pairs
 from polyfm.recommend.ratings import Ratings
-from polyfm.recommend.sides import Side, Situation, as_table, check_columns, texts_of
+from polyfm.recommend.sides import Side, Situation, as_table, check_columns, texts_of, with_gaps
 from polyfm.recommend.training import train_pairs
 from polyfm.tabular import columns
 
@@ -39,7 +39,7 @@ class Growing:
             As `fit` takes it, with users that are not known and items that are. A table without a column of items has
             features of users, who are then known by these alone.
         users : DataFrame, default=None
-            Their features, where training had features of users.
+            Their features, where training had features of users; without them, they count as unknown.
         weight : str, default=None
             A column of weights. By default the one of `fit`.
 
@@ -138,6 +138,10 @@ class Growing:
 
     def _read(self, interactions, weight) -> Log:
         weight = self.weight_ if weight is None else weight
+        if self.situation_.encoder is not None:
+            interactions = with_gaps(
+                as_table(interactions, "interactions"), self.situation_.encoder, "the interactions"
+            )
         numeric = self.feedback == "implicit" or not is_classifier(self.estimator_)
         return read_log(
             interactions, "interactions", self.user, self.item, self.target_, weight, self.situation_.columns, numeric
@@ -152,10 +156,9 @@ class Growing:
             return
         pandas = columns.pandas_for_tables()
         if features is None:
-            if side.has_features:
-                raise ValueError(f"Training had features of each {side.column}: pass those of the new ones, too.")
             first = np.unique(codes, return_index=True)[1]
             features = pandas.DataFrame({side.column: ids.iloc[first]})[new]
+            features = with_gaps(features, side.encoder, f"the new ids of {side.column}")
         given = as_table(features, "features")
         check_columns(given, "features", [side.column])
         rows, found = texts_of(given[side.column], "features")

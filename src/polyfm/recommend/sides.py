@@ -1,5 +1,6 @@
 """A side of a recommendation: users or items, their ids as the user writes them, and their features."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -183,14 +184,8 @@ class Situation:
         """Features of n rows of which nothing is known: as gaps in a table are."""
         if self.encoder is None:
             return sp.csr_matrix((n, 0))
-        pandas = columns.pandas_for_tables()
-        kinds = {"number": np.nan, "date": pandas.NaT, "category": None}
-        gap = {
-            name: pandas.Series([kinds[kind]], dtype=float if kind == "number" else object)
-            for name, kind in zip(self.columns, self.encoder.kinds_, strict=True)
-        }
-        one = self.encoder.transform(pandas.DataFrame(gap))
-        return one[np.zeros(n, dtype=np.int64)]
+        gaps = columns.pandas_for_tables().DataFrame({name: [None] for name in self.columns}, dtype=object)
+        return self.encoder.transform(gaps)[np.zeros(n, dtype=np.int64)]
 
 
 def _once(table: Any, column: str, name: str) -> list[str]:
@@ -200,6 +195,17 @@ def _once(table: Any, column: str, name: str) -> list[str]:
         twice = found[int(np.argmax(np.bincount(rows) > 1))]
         raise ValueError(f"{name} has several rows for {column}={twice!r}. Keep one of them.")
     return found
+
+
+def with_gaps(table: Any, encoder: TableEncoder, of: str) -> Any:
+    """A table with the columns that training saw: those that it lacks are unknown, and a warning says so."""
+    lacking = [name for name in encoder.feature_names_in_ if name not in table.columns]
+    if not lacking:
+        return table
+    warnings.warn(f"{of} come without {lacking}: these count as unknown.", UserWarning, stacklevel=4)
+    pandas = columns.pandas_for_tables()
+    empty = {name: pandas.Series([None] * len(table), dtype=object, index=table.index) for name in lacking}
+    return table.assign(**empty)
 
 
 def _first_values(ids: Any, codes: np.ndarray, n: int) -> list:
