@@ -599,22 +599,17 @@ def test_what_scripts_share_trains_on_made_up_rows(monkeypatch, classes):
     assert len(times) == len(history) == 3
 
 
-def test_a_first_step_of_adam_is_as_long_as_its_rate(classes):
+def test_a_first_step_of_adam_is_as_long_as_its_rate():
     import adam
-    import solvers
 
-    from polyfm.loops.stochastic import Steps
-
-    task = solvers.problem(classes.X_train[:60], classes.y_train[:60], k=2)
-    parameters = adam.initial_parameters(task, 0, 0.1)
-    (tile,) = task.tiles(parameters, 1, np.float64)
-    tile.G[:] = 3.0
-    before, d = tile.bases.T.copy(), task.design.shape[1]
-    step = Steps(np.zeros((3, d, 1, 2)), task.penalty.prior(0, parameters.lambdas[0], np.float64), 0.25)
-    adam._adam_step(tile, step, np.array([4, 7]), 2, np.ones(d), np.full(d, 60), 1 / 60)
-    moved = before[:, :, :2] - tile.bases.T[:, :, :2]
-    np.testing.assert_allclose(moved[[4, 7]], 0.25)
-    assert np.count_nonzero(moved) == 4
+    W = np.zeros((9, 2 * adam.KEPT, 8))
+    before = W.copy()
+    for j, slope in ((4, 3.0), (7, -0.01)):
+        adam.Adam(0.25).move(W, j, 1, 2, slice(0, 8), np.full(8, slope))
+    moved = before - W
+    np.testing.assert_allclose(moved[4, 1], 0.25)
+    np.testing.assert_allclose(moved[7, 1], -0.25)
+    assert np.count_nonzero(moved[:, :2]) == 16
 
 
 def test_rows_are_served_as_in_the_batch(monkeypatch, capsys):

@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose
 
 from polyfm.loops.blocks import DEPTH, add_products
 from polyfm.loops.jit import LANES, loop
-from polyfm.loops.lanes import lanes, total
+from polyfm.loops.lanes import lanes, sqrt, total
+from polyfm.loops.prefetch import AHEAD, prefetch
 
 
 @loop
@@ -15,7 +16,7 @@ def formula(A, T, w, j, x, s):
     c = x * T[j, 0, lanes(s)]
     A[1, lanes(s)] += c * A[0, lanes(s)]
     A[0, lanes(s)] = (w[lanes(s)] - c) - 2
-    A[2, lanes(s)] = 7.5
+    A[2, lanes(s)] = 7.5 * c / sqrt(c * c + 1.0)
     return total(c * 3)
 
 
@@ -30,6 +31,23 @@ def test_a_formula_in_vectors_is_numpy_s(dtype, rtol):
         assert_allclose(formula(found, T, w, j, x, LANES), value, rtol=10 * rtol)
         assert_allclose(found, expected, rtol=rtol, atol=rtol)
         assert found.dtype == dtype
+
+
+@loop
+def rows_in_advance(W, indices):
+    total = 0.0
+    for e in range(len(indices)):
+        prefetch(W, indices, e)
+        total += W[indices[e], 0, 0]
+    return total
+
+
+def test_memory_that_is_asked_for_early_is_neither_changed_nor_left():
+    W = np.random.RandomState(0).standard_normal((50, 2, 8))
+    indices, before = np.arange(50, dtype=np.uint32)[::-1].copy(), W.copy()
+    for n in (0, 1, AHEAD, 50):
+        assert_allclose(rows_in_advance(W, indices[:n]), W[indices[:n], 0, 0].sum())
+    assert np.array_equal(W, before)
 
 
 @loop

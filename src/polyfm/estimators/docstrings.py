@@ -67,7 +67,7 @@ _BODY = """{summary}
         "auto" chooses by the model and the data; `solver_` says which it was. None needs a learning rate, and the
         objective never increases, except with {rising}.
     batch_size : int or "auto", default="auto"
-        Rows in a stochastic step.
+        Rows in a stochastic step; "auto" is one, the fastest and the best.
     max_iter : int, default={max_iter}
         Most epochs, that is, passes over all parameters.
     tol : float, default={tol}

@@ -13,6 +13,7 @@ import inspect
 import os
 from collections.abc import Callable
 from functools import wraps
+from typing import Any
 
 from numba import njit, types
 from numba.extending import overload, overload_method, register_jitable
@@ -63,11 +64,13 @@ def _teach_numba(name: str, member: Callable) -> None:
         return None
 
 
-def loop(function: Callable | None = None, *, streaming: bool = False) -> Callable:
-    """Compile `function` on first call; `streaming` loops run over contiguous memory and may reorder sums."""
+def loop(function: Callable | None = None, *, streaming: bool = False, allocates: bool = True) -> Callable:
+    """Compile `function` on first call; `streaming` loops run over contiguous memory and may reorder sums. One that
+    makes no arrays has no references to count, and calls nothing: where rows are short, that is most of the work."""
     if function is None:
-        return lambda function: loop(function, streaming=streaming)
-    dispatcher = njit(nogil=True, error_model="numpy", fastmath=STREAMING if streaming else False)(function)
+        return lambda function: loop(function, streaming=streaming, allocates=allocates)
+    options: dict[str, Any] = {"_nrt": allocates, "forceinline": not allocates}
+    dispatcher = njit(nogil=True, error_model="numpy", fastmath=STREAMING if streaming else False, **options)(function)
     if os.environ.get("POLYFM_CACHE", "1") != "0" and hasattr(dispatcher, "py_func"):
         enable_cache(dispatcher, "streaming" if streaming else "gathering")
     return dispatcher

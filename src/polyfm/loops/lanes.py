@@ -1,11 +1,13 @@
 """Vectors in loops: an array indexed with ``lanes(s)`` in the last place gives LANES numbers at once, from s on.
 
-Sums, differences and products of such vectors, and with single numbers, are vectors, and can be assigned to an array in
-the same way; the precision is that of the vectors. A formula for one s is then the formula for many, in the processor's
-registers and without the checks that a compiler makes before it turns a loop into vectors: those cost more than the
-work of a short loop. In plain Python ``lanes(s)`` is a slice, and all of this is numpy's arithmetic.
+Sums, differences, products, quotients and square roots of such vectors, and with single numbers, are vectors, and can
+be assigned to an array in the same way; the precision is that of the vectors. A formula for one s is then the formula
+for many, in the processor's registers and without the checks that a compiler makes before it turns a loop into vectors:
+those cost more than the work of a short loop. In plain Python ``lanes(s)`` is a slice, and all of this is numpy's
+arithmetic.
 """
 
+import math
 import operator
 
 import numpy as np
@@ -53,6 +55,11 @@ def lanes(s):
 def total(vector):
     """The sum of a vector's numbers, or of one number."""
     return np.sum(vector)
+
+
+def sqrt(vector):
+    """The square roots of a vector's numbers, or that of one number."""
+    return np.sqrt(vector)
 
 
 @intrinsic
@@ -134,6 +141,17 @@ def _total(typing, vector):
     return vector.dtype(vector), generate
 
 
+@intrinsic
+def _sqrt(typing, vector):
+    def generate(context, builder, signature, arguments):
+        kind = arguments[0].type
+        name = f"llvm.sqrt.v{LANES}f{vector.dtype.bitwidth}"
+        root = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name)
+        return builder.call(root, arguments)
+
+    return vector(vector), generate
+
+
 def _arithmetic(instruction: str):
     @intrinsic
     def emit(typing, a, b):
@@ -161,6 +179,7 @@ for _instruction, _operators in {
     "fadd": (operator.add, operator.iadd),
     "fsub": (operator.sub, operator.isub),
     "fmul": (operator.mul, operator.imul),
+    "fdiv": (operator.truediv, operator.itruediv),
 }.items():
     for _operator in _operators:
         overload(_operator)(_arithmetic(_instruction))
@@ -176,6 +195,13 @@ def _total_of(vector):
     if isinstance(vector, Vector):
         return lambda vector: _total(vector)
     return lambda vector: vector
+
+
+@overload(sqrt)
+def _sqrt_of(vector):
+    if isinstance(vector, Vector):
+        return lambda vector: _sqrt(vector)
+    return lambda vector: math.sqrt(vector)
 
 
 def _is_vector(array, index) -> bool:

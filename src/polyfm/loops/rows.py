@@ -14,6 +14,7 @@ import numpy as np
 
 from polyfm.loops.jit import LANES, at, inline, loop
 from polyfm.loops.lanes import lanes, total
+from polyfm.loops.prefetch import prefetch
 
 
 class Bases(NamedTuple):
@@ -99,6 +100,7 @@ def add_expansion(bases, by_row, coef, lo, hi, f):
         for e in range(first, indptr[i + 1]):
             j = at(indices, e, e - first)
             x = at(data, e, 1.0)
+            prefetch(T, indices, e)
             if fit_linear:
                 linear += x * coef[j]
             absorb(form, A, T, j, x)

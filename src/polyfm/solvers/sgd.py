@@ -6,34 +6,39 @@ which the start tells (see `training.initial`), and a run that diverges goes bac
 
 import warnings
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from polyfm.core.baseline import null_scale
-from polyfm.core.layout import expansion
+from polyfm.core.design import frozen
+from polyfm.core.layout import expansion, weights
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
-from polyfm.loops import stochastic
+from polyfm.loops.prior import Prior
+from polyfm.loops.rows import Bases
+from polyfm.loops.stochastic import END, AdaGrad, Links, Table, Weights
+from polyfm.loops.stochastic import epoch as run_epoch
 from polyfm.solvers.base import Resume, Solver
+from polyfm.solvers.tables import Tables, aligned
 
 STEP = 0.3  # of a parameter's natural size; see docs/decisions
 MOST_HALVINGS = 60
 ROWS_A_RUN = 64
+AT_ONCE = 2**20  # non-zeros to count
 
 
 class Point(NamedTuple):
     """Where a run can go back to."""
 
     objective: float
-    parameters: Parameters
-    accumulators: list[np.ndarray]
+    tables: Tables
 
 
 @dataclass
 class State:
-    parameters: Parameters
-    accumulators: list[np.ndarray]  # sums of squared gradients: of each group, then of coef and intercept
+    parameters: Parameters  # what the tables hold, after a pass
+    tables: Tables
     sizes: np.ndarray  # natural sizes: of each group, then of coef and intercept
     step: float = STEP
     epoch: int = 0
@@ -44,8 +49,21 @@ class State:
     last: float = np.inf  # the objective after the last epoch
     best: Point | None = field(default=None, repr=False)
 
+    @property
+    def accumulators(self) -> list[np.ndarray]:
+        """Sums of squared gradients: of each group, then of coef and intercept."""
+        return self.tables.sums(self.parameters)
+
     def mark(self, objective: float) -> None:
-        self.best = Point(objective, self.parameters.copy(), [a.copy() for a in self.accumulators])
+        if self.best is None:
+            self.best = Point(objective, self.tables.copy())
+        else:
+            self.best.tables.become(self.tables)
+            self.best = Point(objective, self.best.tables)
+
+    def go_to(self, point: Point) -> None:
+        self.tables.become(point.tables)
+        self.tables.write(self.parameters)
 
 
 @dataclass(frozen=True)
@@ -61,23 +79,24 @@ class SGD(Solver):
     row_order = "shuffled"
     resume_kinds = {"counts": "i"}
     window = 5  # single epochs may raise the objective
+    factor_rule: ClassVar[type] = AdaGrad  # the steps of factors; benchmarks try others
 
     def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
         if resume:
             return _resumed(parameters, resume)
-        d = parameters.coef.size
-        shapes = [(P.shape[2], P.shape[1], P.shape[0]) for P in parameters.factors]
-        accumulators = [np.full(shape, 1e-30, dtype=problem.design.dtype) for shape in (*shapes, (d,), (1,))]
-        return State(parameters, accumulators, natural_sizes(problem, parameters), seed=self.seed)
+        tables = Tables.of(parameters, None, problem.design.dtype)
+        return State(parameters, tables, natural_sizes(problem, parameters), seed=self.seed)
 
     def resume(self, state: State) -> Resume:
         numbers = np.array([state.step, state.epoch, state.seed, state.halvings, state.n_seen, state.last])
-        arrays = {f"accumulator{i}": a.copy() for i, a in enumerate(state.accumulators)}
+        arrays = {f"accumulator{i}": a for i, a in enumerate(state.accumulators)}
         if state.counts is not None:
             arrays["counts"] = state.counts
         if state.best is not None and state.best.objective < state.last:
-            arrays |= state.best.parameters.to_arrays("best_")
-            arrays |= {f"best_accumulator{i}": a for i, a in enumerate(state.best.accumulators)}
+            best = state.parameters.copy()
+            state.best.tables.write(best)
+            arrays |= best.to_arrays("best_")
+            arrays |= {f"best_accumulator{i}": a for i, a in enumerate(state.best.tables.sums(best))}
             arrays["best_objective"] = np.array([state.best.objective])
         return {**arrays, "sizes": state.sizes.copy(), "numbers": numbers}
 
@@ -129,7 +148,8 @@ class SGD(Solver):
             self._warn(state)
         if state.best is None or state.last <= state.best.objective:
             return None
-        state.parameters, state.last = state.best.parameters, state.best.objective
+        state.go_to(state.best)
+        state.last = state.best.objective
         return state.last
 
     def stream(self, problem: Problem, state: State) -> None:
@@ -156,64 +176,84 @@ class SGD(Solver):
             stacklevel=2,
         )
 
-    def _batch(self, problem: Problem) -> int:
-        """Rows a step. Large batches run faster, but rows that share features then share a step as well."""
-        if self.batch_size != "auto":
-            return min(int(self.batch_size), max(problem.design.shape[0], 1))
-        n, d = problem.design.shape
-        per_row = max(problem.design.nnz / max(n, 1), 1.0)
-        return int(np.clip(d / per_row / 4, 1, 64))
-
     @staticmethod
     def _back_off(state: State) -> None:
         """Return to the best point, with steps half as long."""
         assert state.best is not None
-        state.parameters = state.best.parameters.copy()
-        state.accumulators = [a.copy() for a in state.best.accumulators]
+        state.go_to(state.best)
         state.step /= 2
         state.halvings += 1
 
     def _pass(self, problem: Problem, state: State, order: np.ndarray, counts: np.ndarray, n_total: int) -> None:
         """One pass over the rows of the problem; `counts` and `n_total` say how often penalties are shared out."""
-        design, model, parameters = problem.design, problem.model, state.parameters
-        dtype, d = design.dtype, design.shape[1]
-        batch = self._batch(problem)
-        tiles = problem.tiles(parameters, batch, dtype)
-        steps = tuple(
-            stochastic.Steps(
-                state.accumulators[g], problem.penalty.prior(g, lams, dtype), float(state.step * state.sizes[g])
-            )
-            for g, lams in enumerate(parameters.lambdas)
-        )
-        stochastic.epoch(
-            tiles, steps, problem.response, tuple(design.rows), order, batch, counts, n_total,
-            parameters.coef, np.zeros(d, dtype=dtype), state.accumulators[-2], problem.penalty.linear_prior(),
-            float(state.step * state.sizes[-2]) * model.fit_linear,
-            parameters.intercept, state.accumulators[-1], float(state.step * state.sizes[-1]) * model.fit_intercept,
-            np.empty(d, dtype=np.int64), np.zeros(d, dtype=np.int64),
+        design, model, tables = problem.design, problem.model, state.tables
+        batch = 1 if self.batch_size == "auto" else min(int(self.batch_size), max(design.shape[0], 1))
+        tables.linear[:, 2, 0] = 1 / counts
+        *etas, eta_w, eta_b = (float(state.step * size) for size in state.sizes)
+        no_prior = Prior(None, frozen(np.zeros((1, 1)), np.float64), None)
+        run_epoch(
+            tuple(
+                _table(problem, g, W, lams, batch, self.factor_rule(eta))
+                for g, (W, lams, eta) in enumerate(zip(tables.groups, state.parameters.lambdas, etas, strict=True))
+            ),
+            Weights(tables.linear, problem.penalty.linear_prior(), AdaGrad(eta_w), model.fit_linear),
+            Weights(tables.intercept, no_prior, AdaGrad(eta_b), model.fit_intercept),
+            problem.response, tuple(design.rows), order, np.empty(batch), n_total, _links(problem, batch),
         )  # fmt: skip
-        for P, tile in zip(parameters.factors, tiles, strict=True):
-            P[:] = tile.bases.T.T[: len(P)]
+        tables.write(state.parameters)
         state.epoch += 1
 
 
+def _table(problem: Problem, g: int, W: np.ndarray, lams: np.ndarray, batch: int, rule) -> Table:
+    group, dtype, k = problem.model.groups[g], W.dtype, W.shape[2]
+    of, strength, mean = problem.penalty.prior(g, lams, dtype)
+    whole = ((0, 0), (0, k - len(lams)))  # vectors
+    prior = Prior(
+        of, frozen(np.pad(strength, whole), dtype), None if mean is None else frozen(np.pad(mean, whole), dtype)
+    )
+    return Table(
+        Bases(group.form, group.n_dummies, group.form.n_slots, W, weights(group, lams, dtype)),
+        prior, rule, aligned((batch, group.form.n_slots, k), dtype),
+        aligned((batch, k), dtype), aligned((1, group.form.n_factors, k), dtype),
+    )  # fmt: skip
+
+
+def _links(problem: Problem, batch: int) -> Links:
+    """Room for the entries of a batch."""
+    if batch == 1:
+        return Links(None, None, None, None, None, None, None)
+    nnz, longest = problem.design.nnz, int(np.diff(problem.design.rows.indptr).max(initial=0))
+    dtype = np.int32 if nnz < 2**31 else np.int64
+    features, counts, firsts, nexts, places, rows = (np.empty(min(batch * longest, nnz), dtype) for _ in range(6))
+    lasts = np.full(problem.design.shape[1], END, dtype)
+    return Links(features, counts, firsts, nexts, places, rows, lasts)
+
+
 def _occurrences(problem: Problem) -> np.ndarray:
-    return np.diff(problem.design.columns.indptr.astype(np.int64))
+    """Rows in which each feature occurs."""
+    (n, d), indices = problem.design.shape, problem.design.rows.indices
+    if indices is None:
+        return np.full(d, n)
+    counts = np.zeros(d, dtype=np.int64)
+    for start in range(0, len(indices), AT_ONCE):
+        counts += np.bincount(indices[start : start + AT_ONCE], minlength=d)
+    return counts
 
 
 def _resumed(parameters: Parameters, resume: Resume) -> State:
-    def accumulators(prefix: str) -> list[np.ndarray]:
-        return [resume[f"{prefix}accumulator{i}"].copy() for i in range(len(parameters.factors) + 2)]
+    def tables(prefix: str, parameters: Parameters) -> Tables:
+        sums = [resume[f"{prefix}accumulator{i}"] for i in range(len(parameters.factors) + 2)]
+        return Tables.of(parameters, sums, parameters.coef.dtype)
 
     step, epoch, seed, halvings, n_seen, last = map(float, resume["numbers"])
     counts = resume.get("counts")
     state = State(
-        parameters, accumulators(""), resume["sizes"], step, int(epoch), int(seed), int(halvings), counts, int(n_seen),
-        last,
+        parameters, tables("", parameters), resume["sizes"], step, int(epoch), int(seed), int(halvings), counts,
+        int(n_seen), last,
     )  # fmt: skip
     if "best_objective" in resume:
-        best = Parameters.from_arrays(resume, "best_")
-        state.best = Point(float(resume["best_objective"][0]), best, accumulators("best_"))
+        best = tables("best_", Parameters.from_arrays(resume, "best_"))
+        state.best = Point(float(resume["best_objective"][0]), best)
     elif np.isfinite(last):
         state.mark(last)
     return state

@@ -1,0 +1,88 @@
+"""Seconds of a stochastic epoch, its objective included, in both precisions; and of xLearn's on clicks, if it is there.
+
+POLYFM_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/stochastic.py
+
+Processor seconds of one thread, the fastest of some epochs.
+"""
+
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import data
+import numpy as np
+import scipy.sparse as sp
+from sklearn.datasets import dump_svmlight_file
+
+from polyfm import FactorizationMachineClassifier, FactorizationMachineRegressor
+from polyfm.training.hooks import watching
+
+EPOCHS = 6
+
+
+def movielens():
+    X, X_test, y, y_test = data.movielens_1m()
+    return FactorizationMachineRegressor, sp.vstack([X, X_test]).tocsr(), np.concatenate([y, y_test]), 30
+
+
+def reviews():
+    X, _, y, _ = data.imdb_classes()
+    return FactorizationMachineClassifier, X, y, 8
+
+
+def clicks():
+    X, X_test, y, y_test = data.clicks()
+    return FactorizationMachineClassifier, sp.vstack([X, X_test]).tocsr(), np.concatenate([y, y_test]), 8
+
+
+SETS = {"MovieLens 1M, k = 30": movielens, "IMDB, k = 8": reviews, "clicks, k = 8": clicks}
+
+
+def epoch(kind, X, y, k: int, batch_size="auto") -> tuple[float, float]:
+    """The seconds of the fastest epoch, and the last objective."""
+    options = {"solver": "sgd", "alpha": 1.0, "beta": 1.0, "tol": 0, "random_state": 0, "batch_size": batch_size}
+    kind(n_components=k, max_iter=1, **options).fit(X[:: len(y) // 500], y[:: len(y) // 500])  # compile
+    clock: list[float] = []
+    with watching(lambda progress: clock.append(time.process_time())):
+        model = kind(n_components=k, max_iter=EPOCHS, **options).fit(X, y)
+    return float(np.min(np.diff(clock))), model.objective_
+
+
+def xlearn_epoch(X, y, k: int) -> float:
+    """What five more epochs take, a fifth of it; xLearn reads its binary copy of the file each time."""
+    import xlearn
+
+    with tempfile.TemporaryDirectory() as directory:
+        file, model_file = str(Path(directory, "train")), str(Path(directory, "model"))
+        dump_svmlight_file(X, np.maximum(y, 0), file)
+
+        def seconds(epochs: int) -> float:
+            model = xlearn.create_fm()
+            model.setTrain(file)
+            model.setQuiet()
+            model.disableNorm()
+            began = time.process_time()
+            model.fit({"task": "binary", "k": k, "epoch": epochs, "nthread": 1}, model_file)
+            return time.process_time() - began
+
+        seconds(1)
+        return (seconds(6) - seconds(1)) / 5
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    for name, load in SETS.items():
+        kind, X, y, k = load()
+        for dtype in (np.float64, np.float32):
+            seconds, objective = epoch(kind, X.astype(dtype), y, k)
+            each = seconds / X.nnz * 1e9
+            print(f"{name}, {dtype.__name__}: {seconds:.3f} s, {each:.1f} ns a non-zero; {objective:.8g}", flush=True)
+    try:
+        print(f"xLearn, {name}: {xlearn_epoch(X, y, k):.3f} s")
+    except ImportError:
+        print("xLearn is not installed.")
+
+
+if __name__ == "__main__":
+    main()

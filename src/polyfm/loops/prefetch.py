@@ -1,0 +1,44 @@
+"""Memory that is asked for before it is needed.
+
+Rows of X name their features long before a loop comes to them. Where parameters are larger than the cache, waiting for
+them is most of the work; who asks for the features of the next rows while working on this one does not wait. Nothing
+is read or changed: in plain Python this does nothing at all.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic, overload
+
+LINE = 64  # bytes that come together
+AHEAD = 40  # non-zeros: about as many as are worked on in the time that memory takes to answer
+
+
+def prefetch(array, indices, e):
+    """Have array[j] brought into the cache, j being the feature some way after entry e of sparse rows. Dense rows,
+    whose `indices` are None, have few features: they stay in the cache."""
+
+
+@intrinsic
+def _prefetch(typing, array, j):
+    def generate(context, builder, signature, arguments):
+        struct = context.make_array(array)(context, builder, arguments[0])
+        size, number, flag = ir.IntType(64), ir.IntType(32), ir.IntType(8)
+        index = [context.cast(builder, arguments[1], j, types.intp), *[size(0)] * (array.ndim - 1)]
+        first = cgutils.get_item_pointer(context, builder, array, struct, index, wraparound=False)
+        first = builder.bitcast(first, flag.as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [first.type, number, number, number])
+        ask = builder.module.declare_intrinsic("llvm.prefetch", [first.type], kind)
+        length = cgutils.unpack_tuple(builder, struct.strides)[0]
+        with cgutils.for_range_slice(builder, size(0), length, size(LINE), intp=size) as (offset, _):
+            builder.call(ask, [builder.gep(first, [offset]), number(0), number(3), number(1)])  # to read, and to keep
+        return context.get_dummy_value()
+
+    return types.void(array, j), generate
+
+
+@overload(prefetch)
+def _ahead(array, indices, e):
+    if isinstance(indices, types.NoneType):
+        return lambda array, indices, e: None
+    return lambda array, indices, e: _prefetch(array, indices[min(np.int64(e) + AHEAD, len(indices) - 1)])

@@ -1,0 +1,157 @@
+"""Stochastic descent takes the steps that a slow loop takes, whose gradients come from elsewhere."""
+
+import numpy as np
+import pytest
+import reference
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from problems import FORMS, make_problem, random_problem
+
+from polyfm.core.penalty import Ridge
+from polyfm.core.problem import Problem
+from polyfm.loops import stochastic
+from polyfm.solvers import sgd
+from polyfm.solvers.sgd import SGD, State
+from polyfm.solvers.tables import Tables
+
+
+def arrays_of(parameters):
+    return [*parameters.factors, parameters.coef, parameters.intercept]
+
+
+def dense(problem):
+    """X, from the rows of the design."""
+    indptr, indices, data = problem.design.rows
+    X = np.zeros(problem.design.shape)
+    for i in range(len(X)):
+        entries = slice(int(indptr[i]), int(indptr[i + 1]))
+        X[i, slice(None) if indices is None else indices[entries]] = 1.0 if data is None else data[entries]
+    return X
+
+
+def prediction(problem, parameters, x):
+    total = parameters.intercept[0] + parameters.coef @ x
+    for group, P, lams in problem.model.each(parameters):
+        z = np.append(x, np.ones(group.n_dummies))
+        for B, lam in zip(P, lams, strict=True):
+            if group.form.lifted:
+                kernel = {"anova": reference.lifted_anova, "homogeneous": reference.lifted_homogeneous}
+                total += lam * kernel[group.form.kernel](B, z)
+            else:
+                kernel = {"anova": reference.anova, "homogeneous": reference.homogeneous}
+                total += lam * kernel[group.form.kernel](B[0], z, group.degree)
+    return total
+
+
+def slopes_of(problem, parameters, X, i):
+    """The gradient of a row's loss by all parameters, from differences: exact, since predictions are of at most the
+    second degree in any one parameter."""
+    f = prediction(problem, parameters, X[i]) - (0 if problem.response.shift is None else problem.response.shift[i])
+    slope = problem.response.slope(i, f)
+    found = [np.zeros(theta.shape) for theta in arrays_of(parameters)]
+    for theta, out in zip(arrays_of(parameters), found, strict=True):
+        for index in np.ndindex(theta.shape):
+            old, ends = theta[index], []
+            for change in (0.5, -0.5):
+                theta[index] = old + change
+                ends.append(prediction(problem, parameters, X[i]))
+            theta[index] = old
+            out[index] = slope * (ends[0] - ends[1])
+    return found
+
+
+def slow_pass(problem, parameters, sums, etas, order, batch):
+    """AdaGrad on dense arrays. A row's share of a feature's penalty is 1 / rows with the feature: all, where X is
+    dense."""
+    X, model = dense(problem), problem.model
+    n, d = X.shape
+    present = (X != 0) | (problem.design.rows.indices is None)
+    counts = np.maximum(present.sum(axis=0), 1)
+    fitted = [*[True] * len(model.groups), model.fit_linear, model.fit_intercept]
+    for start in range(0, n, batch):
+        chosen = order[start : start + batch]
+        slopes = [sum(parts) for parts in zip(*(slopes_of(problem, parameters, X, i) for i in chosen), strict=True)]
+        pulls = arrays_of(problem.penalty.gradient(parameters))
+        share = present[chosen].sum(axis=0) / counts
+        for g, theta in enumerate(arrays_of(parameters)):
+            dummies = theta.shape[-1] - d
+            part = np.append(share, [len(chosen) / n] * dummies) if dummies >= 0 else 1.0
+            slope = np.where(part > 0, slopes[g] + part * pulls[g], 0.0) * fitted[g]
+            sums[g] += slope**2
+            theta -= etas[g] * slope / np.sqrt(sums[g])
+
+
+CASES = [
+    *((kernel, method, degree, lower, "squared", False) for kernel, method in FORMS for degree, lower in [(2, None)]),
+    ("anova", "direct", 3, "augment", "logistic", False),
+    ("homogeneous", "lifted", 3, "augment", "squared", True),
+    ("homogeneous", "lifted", 3, "explicit", "squared_hinge", False),
+    ("anova", "direct", 4, "explicit", "squared", False),
+]
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+@pytest.mark.parametrize(("kernel", "method", "degree", "lower", "loss", "is_dense"), CASES)
+def test_a_pass_takes_the_steps_of_a_slow_one(monkeypatch, kernel, method, degree, lower, loss, is_dense, batch):
+    """The loop runs uncompiled here, so that every case is cheap; below, compiled and not are compared."""
+    monkeypatch.setattr(sgd, "run_epoch", stochastic.epoch.py_func)
+    problem, parameters = random_problem(kernel, method, degree, loss, lower, dense=is_dense)
+    compare_with_slow_pass(problem, parameters, batch)
+
+
+def compare_with_slow_pass(problem, parameters, batch):
+    n, expected, solver = problem.design.shape[0], parameters.copy(), SGD(batch_size=batch)
+    sizes = np.linspace(0.1, 0.3, len(arrays_of(parameters)))
+    state = State(parameters, Tables.of(parameters, None, parameters.coef.dtype), sizes)
+    sums = [np.full(theta.shape, 1e-30) for theta in arrays_of(expected)]
+    order = np.random.RandomState(1).permutation(n)
+    for _ in range(2):
+        solver._pass(problem, state, order, np.maximum(sgd._occurrences(problem), 1), n)
+        slow_pass(problem, expected, sums, state.step * sizes, order, batch)
+    for found, wanted in zip(arrays_of(state.parameters), arrays_of(expected), strict=True):
+        assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+    for found, wanted in zip(state.accumulators, sums, strict=True):
+        assert_allclose(found, wanted.T, rtol=1e-8)
+
+
+@pytest.mark.parametrize("batch", ["auto", pytest.param(5, marks=pytest.mark.slow)])
+def test_compiled_and_not_are_one(monkeypatch, batch):
+    problem, parameters = random_problem("anova", "direct", 2, n=40, weighted=False)
+    results = []
+    for loop in (stochastic.epoch, stochastic.epoch.py_func):
+        monkeypatch.setattr(sgd, "run_epoch", loop)
+        solver = SGD(batch_size=batch)
+        state = solver.init_state(problem, parameters.copy())
+        for _ in range(3):
+            solver.update(problem, state)
+        results.append(arrays_of(state.parameters))
+    for found, wanted in zip(*results, strict=True):
+        assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_penalties_and_means_by_feature_and_basis_are_shared_out(monkeypatch):
+    monkeypatch.setattr(sgd, "run_epoch", stochastic.epoch.py_func)
+    problem, parameters = random_problem("anova", "direct", 2)
+    of = np.array([0, 1, 0, 1, 1], dtype=np.uint32)
+    beta = Ridge(np.array([[0.5, 1.0], [2.0, 0.1]]), of, np.array([[0.3, -0.2], [0.0, 1.0]]))
+    alpha = Ridge(np.array([0.5, 3.0]), of, np.array([0.1, -0.4]))
+    problem = Problem.with_target(problem.design, problem.model, problem.loss, problem.y, None, alpha, beta)
+    compare_with_slow_pass(problem, parameters, 1)
+
+
+def test_what_is_not_fitted_stays(monkeypatch):
+    monkeypatch.setattr(sgd, "run_epoch", stochastic.epoch.py_func)
+    problem, parameters = random_problem("anova", "direct", 2, linear=False, intercept=False)
+    solver = SGD()
+    state = solver.init_state(problem, parameters)
+    solver.update(problem, state)
+    assert not state.parameters.coef.any()
+    assert state.parameters.intercept[0] == 0
+
+
+def test_rows_with_a_feature_are_counted(rng):
+    for X in (np.ones((7, 3)), rng.binomial(1, 0.4, size=(50, 9)).astype(float)):
+        problem, _ = make_problem(X, np.ones(len(X)), "anova", "direct", 2)
+        assert_array_equal(sgd._occurrences(problem), [len(X)] * X.shape[1])
+    problem, _ = make_problem(sp.csr_matrix(X), np.ones(len(X)), "anova", "direct", 2)
+    assert_array_equal(sgd._occurrences(problem), X.sum(axis=0))
