@@ -110,8 +110,8 @@ def logistic(y, f):
     [
         (FactorizationMachineRegressor(**SMALL), squared),
         (FactorizationMachineRegressor(degree=3, **SMALL), squared),
-        (FactorizationMachineRegressor(method="lifted", **SMALL), squared),
-        (FactorizationMachineClassifier(**SMALL), logistic),
+        pytest.param(FactorizationMachineRegressor(method="lifted", **SMALL), squared, marks=pytest.mark.slow),
+        pytest.param(FactorizationMachineClassifier(**SMALL), logistic, marks=pytest.mark.slow),
     ],
     ids=["degree 2", "degree 3", "lifted", "logistic"],
 )
@@ -143,6 +143,7 @@ def test_a_new_id_gets_what_a_block_solve_with_the_rest_fixed_gives(tables, mode
         assert abs(up - down) / 2e-5 < 1e-6
 
 
+@pytest.mark.slow
 def test_a_bayesian_machine_takes_in_ids_by_the_prior_of_their_field(rng):
     n = 400
     ratings = pd.DataFrame({"user": rng.randint(40, size=n), "item": rng.randint(30, size=n)}).drop_duplicates()
@@ -210,6 +211,7 @@ def test_what_is_not_said_of_a_new_user_counts_as_unknown(tables, feedback):
     assert len(rec.recommend("new", n=2)) == 2
 
 
+@pytest.mark.slow
 def test_powers_of_ids_are_no_small_solve(tables):
     ratings, _, _ = tables
     model = PolynomialNetworkRegressor(n_components=2, alpha=1.0, beta=1.0, max_iter=3, tol=1.0, random_state=0)
