@@ -11,6 +11,7 @@ units in which beta is 1, mu eigenvalues of A(g) in these units.
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from polyfm.core.penalty import Penalty, Ridge
 from polyfm.core.problem import Problem
 from polyfm.loops.forms import form_of
 from polyfm.solvers.base import Resume, Solver, run_in_place
+from polyfm.solvers.monitor import Monitor
 from polyfm.solvers.registry import automatic_local, make_solver, solver_class
 
 FEW_FEATURES = 1000  # whose A(g) is formed
@@ -35,10 +37,11 @@ PATIENCE = 2  # stairs that gain nothing
 
 class Pace(NamedTuple):
     first: int  # new bases of the first stair
-    epochs: int  # of a stair
+    epochs: int  # of a stair, at most
+    look: int  # epochs between two looks at the gap within a stair
 
 
-PACES = {"block": Pace(16, 6), "cd": Pace(4, 6), "newton": Pace(16, 40), "lbfgs": Pace(4, 40)}
+PACES = {"block": Pace(16, 6, 6), "cd": Pace(4, 6, 6), "newton": Pace(16, 40, 40), "lbfgs": Pace(4, 100, 20)}
 
 
 @dataclass
@@ -108,7 +111,10 @@ class Staircase(Solver):
         widened = self._widened(Convex(of_rank(problem, state.parameters), self.signs), state, PACES[name].first)
         task = of_rank(problem, widened)
         options = {"n_threads": self.n_threads} if "n_threads" in solver_class(name).options() else {}
-        found = run_in_place(make_solver(name, **options), task, widened, max_iter=PACES[name].epochs, tol=tol)
+        found = run_in_place(
+            make_solver(name, **options), task, widened, max_iter=PACES[name].epochs, tol=tol,
+            hooks=(partial(self._enough, task, state, PACES[name].look),),
+        )  # fmt: skip
         state.parameters = merged(Convex(task, self.signs), found.parameters, self.signs, self.most)
         if found.interrupted:
             raise KeyboardInterrupt
@@ -153,6 +159,15 @@ class Staircase(Solver):
         state.reach, state.bound = best.reach, max(state.bound, best.value)
         rank = len(parameters.lambdas[0]) if parameters.factors[0].any() else 0
         state.note = f"   gap {state.gap:.2e}   rank {rank}"
+
+    def _enough(self, task: Problem, state: State, every: int, monitor: Monitor, inner: Any) -> bool:
+        """A hook: whether the gap is small enough in the middle of a stair, which has a memory to lose."""
+        if len(monitor.history) % every or len(monitor.history) == monitor.max_iter:
+            return False
+        trial = State(inner.parameters, bound=state.bound)
+        self._look(task, trial)
+        state.bound = trial.bound
+        return trial.gap <= self.gap_tol
 
     def _widened(self, convex: Convex, state: State, first: int) -> Parameters:
         """The parameters with new bases, along which the objective falls."""
