@@ -100,8 +100,8 @@ def ml1m() -> None:
     took = time.process_time() - began
     error = np.sqrt(np.mean(np.square(model.predict(X_test) - y_test)))
     print(
-        f"MovieLens 1M: beta 0.35 beta_max, {took:.3g} s, rank {model.n_components_}, gap {model.duality_gap_:.1e}, RMSE "
-        f"on test rows {error:.4f}"
+        f"MovieLens 1M: beta 0.35 beta_max, {took:.3g} s, rank {model.n_components_}, gap {model.duality_gap_:.1e}, "
+        f"RMSE on test rows {error:.4f}"
     )
 
 
