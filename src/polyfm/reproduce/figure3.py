@@ -82,12 +82,14 @@ def draw(rows: list[Row], settings: Mapping[str, Any], data: Mapping[str, Data])
             )
         ax.set_title(data[name].label)
         ax.set_xticks(settings["bases"])
-        ax.set_xlabel(f"number of bases k ({pictures.kernel('H^2')}: lifted, r = k/2)")
+        lifted = any(MODELS[model]["method"] == "lifted" for model in settings["model"])
+        ax.set_xlabel("number of bases k" + (f" ({pictures.kernel('H^2')}: lifted, r = k/2)" if lifted else ""))
         ax.set_ylabel("RMSE on the test part")
     low, high = np.log10(settings["betas"][0]), np.log10(settings["betas"][-1])
+    alpha = r"$\alpha$ = " + (r"$\beta$" if settings["alpha"] == "beta" else f"{settings['alpha']:g}")
     return pictures.finished(
         figure,
-        "Recommender systems: error on unseen ratings (lower is better)",
+        f"Recommender systems: error on unseen ratings (lower is better), {alpha}",
         {pictures.kernel(name): styles[name] for name in settings["model"]},
         f"$\\beta$ from {len(settings['betas'])} values in [$10^{{{low:.0f}}}$, $10^{{{high:.0f}}}$] by "
         f"{settings['folds']}-fold cross-validation on the training part.",
