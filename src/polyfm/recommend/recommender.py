@@ -211,7 +211,10 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
         return self
 
     def _options(self) -> Options:
-        return Options(**{name: getattr(self, name) for name in Options._fields})
+        return Options(
+            self.loss, int(self.degree), int(self.n_components), float(self.omega), float(self.reg), float(self.nu),
+            float(self.learning_rate),
+        )  # fmt: skip
 
     def _checked_fields(self, context, users, items) -> list[str]:
         known = {*context, *(str(name) for table in (users, items) if table is not None for name in table.columns)}

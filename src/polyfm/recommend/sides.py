@@ -216,4 +216,5 @@ def _first_values(ids: Any, codes: np.ndarray, n: int) -> list:
 
 def without_booleans(table: Any) -> Any:
     """True and False as numbers: beside a gap they would become words."""
-    return table.astype({name: float for name, dtype in table.dtypes.items() if dtype.kind == "b"})
+    booleans = {name: float for name, dtype in table.dtypes.items() if dtype.kind == "b"}
+    return table.astype(booleans) if booleans else table
