@@ -13,7 +13,7 @@ from test_bayes import ratings, regressor
 from polyfm import load_model, save_model
 from polyfm.core.hyper import Hyper
 from polyfm.solvers.gibbs import Chain, GibbsSampling, State
-from polyfm.solvers.likelihood import generator
+from polyfm.solvers.likelihood import CUT_PRECISION, folded, generator
 from polyfm.solvers.monitor import Monitor
 from polyfm.solvers.variational import Part
 from polyfm.training.hooks import watching
@@ -49,7 +49,10 @@ def prior_state(sampler, problem, start, rng, wrong):
         begun.likelihood.z = f + wrong * z / np.sqrt(tau * problem.response.weight)
     else:
         begun.likelihood.z = f + wrong * z
-        begun.likelihood.codes = (begun.likelihood.z > 0).astype(np.uint32)
+        if sampler.likelihood == "ordered":
+            begun.likelihood.cuts = folded(rng.standard_normal(2) / np.sqrt(CUT_PRECISION))
+        inner = begun.likelihood.cuts[1:-1]
+        begun.likelihood.codes = np.searchsorted(inner, begun.likelihood.z).astype(np.uint32)
     state = State(begun, Monitor(0.0, 1, 0.0))
     state.chain = Chain(sampler._steps(None).init_state(problem, parameters), hypers)
     sampler._refresh(problem, state)
@@ -62,7 +65,8 @@ def numbers(state):
     p = parameters.factors[0][0, 0]
     f = state.chain.residuals + state.start.likelihood.z
     found = [state.start.likelihood.tau, *(h.precision[0, 0] for h in hypers), *(h.mean[0, 0] for h in hypers)]
-    return [*found, *p[:3], *parameters.coef[:2], p[0] * p[1], f[0], np.abs(f).max()]
+    cuts = getattr(state.start.likelihood, "cuts", np.zeros(2))[1:-1]
+    return [*found, *cuts, *p[:3], *parameters.coef[:2], p[0] * p[1], f[0], np.abs(f).max()]
 
 
 def smallest_p_value(degree, lower, steps, wrong=1.0, replicates=1000, iterations=4, likelihood="gaussian"):
@@ -72,7 +76,9 @@ def smallest_p_value(degree, lower, steps, wrong=1.0, replicates=1000, iteration
     # As many in all as rows: a weight of 2 stands for two rows.
     weight = np.linspace(0.5, 1.5, 7) if likelihood == "gaussian" else np.ones(7)
     X = sp.csr_matrix(X)
-    problem, start = make_problem(X, np.zeros(7), "anova", "direct", degree, lower, k=2, weight=weight, intercept=False)
+    problem, start = make_problem(
+        X, np.arange(7) % 3.0, "anova", "direct", degree, lower, k=2, weight=weight, intercept=False
+    )
     before, after = [], []
     for i in range(replicates):
         rng = np.random.RandomState(i)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from polyfm.diagnosis import Diagnosis, diagnose
     from polyfm.estimators import (
         BayesianFactorizationMachineClassifier,
+        BayesianFactorizationMachineOrdinal,
         BayesianFactorizationMachineRegressor,
         FactorizationMachineClassifier,
         FactorizationMachineClassifierCV,
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BayesianFactorizationMachineClassifier",
+    "BayesianFactorizationMachineOrdinal",
     "BayesianFactorizationMachineRegressor",
     "Certificate",
     "Diagnosis",

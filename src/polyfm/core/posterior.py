@@ -26,6 +26,7 @@ class Gaussians(NamedTuple):
     coef: np.ndarray
     intercept: np.ndarray
     noise: np.ndarray  # (1,): the standard deviation of targets around predictions
+    cuts: np.ndarray | None = None  # (classes - 1,): between ordered classes
 
     def variances(self, model: Model, means: Parameters, design: Design, n_threads: int = 1) -> np.ndarray:
         """Var f of every row."""
@@ -57,6 +58,13 @@ class Gaussians(NamedTuple):
         f = Fitted(model, [means]).predict(design, n_threads)[0].astype(np.float64)
         return f / np.sqrt(1 + self.variances(model, means, design, n_threads))
 
+    def class_probabilities(self, model: Model, means: Parameters, design: Design, n_threads: int = 1) -> np.ndarray:
+        """Of ordered classes: (samples, classes)."""
+        assert self.cuts is not None
+        f = Fitted(model, [means]).predict(design, n_threads)[0].astype(np.float64)
+        scale = np.sqrt(1 + self.variances(model, means, design, n_threads))
+        return _between((self.cuts - f[:, None]) / scale[:, None])
+
 
 class Draws(NamedTuple):
     """Parameters that were drawn. The model that predicts their mean has the bases of all draws one after the other,
@@ -65,6 +73,7 @@ class Draws(NamedTuple):
     coef: np.ndarray  # (draws, features)
     intercept: np.ndarray  # (draws,)
     noise: np.ndarray  # (draws,)
+    cuts: np.ndarray | None = None  # (draws, classes - 1)
 
     def each(self, model: Model, parameters: Parameters) -> Iterator[tuple[Model, Parameters]]:
         """The draws, one by one."""
@@ -97,8 +106,26 @@ class Draws(NamedTuple):
             total += ndtr(Fitted(one, [parameters]).predict(design, n_threads)[0].astype(np.float64))
         return ndtri(np.clip(total / len(self.noise), LEAST, 1 - EPSILON))
 
+    def class_probabilities(self, model: Model, means: Parameters, design: Design, n_threads: int = 1) -> np.ndarray:
+        """Of ordered classes: (samples, classes), the mean over the draws."""
+        assert self.cuts is not None
+        total = np.zeros((design.shape[0], self.cuts.shape[1] + 1))
+        for cuts, (one, parameters) in zip(self.cuts, self.each(model, means), strict=True):
+            total += _between(
+                cuts - Fitted(one, [parameters]).predict(design, n_threads)[0].astype(np.float64)[:, None]
+            )
+        return total / len(self.noise)
+
 
 Posterior = Gaussians | Draws
+
+
+def _between(bounds: np.ndarray) -> np.ndarray:
+    """(samples, classes - 1) -> (samples, classes): P(a standard normal number is between each and the next)."""
+    below = np.column_stack([np.zeros(len(bounds)), ndtr(bounds), np.ones(len(bounds))])
+    above = np.column_stack([np.ones(len(bounds)), ndtr(-bounds), np.zeros(len(bounds))])
+    # From the side on which fewer digits cancel.
+    return np.maximum(np.where(below[:, :-1] > 0.5, -np.diff(above, axis=1), np.diff(below, axis=1)), LEAST)
 
 
 def posterior_of(
@@ -108,7 +135,11 @@ def posterior_of(
     if "samples/noise" in learned:
         return _of_draws(model, parameters.coef.dtype, learned)
     factors = tuple(learned[f"variance{g}"] for g in range(len(model.groups)))
-    return model, parameters, Gaussians(factors, learned["coef"], learned["intercept"], learned["noise"])
+    return (
+        model,
+        parameters,
+        Gaussians(factors, learned["coef"], learned["intercept"], learned["noise"], learned.get("cuts")),
+    )
 
 
 def _of_draws(model: Model, dtype, learned: dict[str, np.ndarray]) -> tuple[Model, Parameters, Draws]:
@@ -123,7 +154,11 @@ def _of_draws(model: Model, dtype, learned: dict[str, np.ndarray]) -> tuple[Mode
     mean = coef.mean(axis=0, dtype=np.float64).astype(dtype)
     middle = np.array([intercept.mean(dtype=np.float64)], dtype=dtype)
     parameters = Parameters(tuple(factors), tuple(lambdas), mean, middle)
-    return replace(model, groups=groups), parameters, Draws(coef, intercept[:, 0], noise[:, 0])
+    return (
+        replace(model, groups=groups),
+        parameters,
+        Draws(coef, intercept[:, 0], noise[:, 0], learned.get("samples/cuts")),
+    )
 
 
 def _by_feature(values: np.ndarray) -> np.ndarray:

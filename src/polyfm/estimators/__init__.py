@@ -1,6 +1,10 @@
 """The scikit-learn face: estimators validate and encode, and leave the numbers to `polyfm.training`."""
 
-from polyfm.estimators.bayes import BayesianFactorizationMachineClassifier, BayesianFactorizationMachineRegressor
+from polyfm.estimators.bayes import (
+    BayesianFactorizationMachineClassifier,
+    BayesianFactorizationMachineOrdinal,
+    BayesianFactorizationMachineRegressor,
+)
 from polyfm.estimators.plain import (
     FactorizationMachineClassifier,
     FactorizationMachineRegressor,
@@ -16,6 +20,7 @@ from polyfm.estimators.search import (
 
 __all__ = [
     "BayesianFactorizationMachineClassifier",
+    "BayesianFactorizationMachineOrdinal",
     "BayesianFactorizationMachineRegressor",
     "FactorizationMachineClassifier",
     "FactorizationMachineClassifierCV",

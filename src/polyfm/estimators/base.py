@@ -64,6 +64,7 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
     """What the four estimators share. Subclasses set the kernel and encode their targets."""
 
     _kernel: str
+    _remedies = "raise tol to stop earlier in silence, or raise beta"
     _encoded: Callable[..., list[np.ndarray]]  # targets as they are trained on
     _weighted: Callable[..., Any]  # the weights of samples, with those of classes
 
@@ -329,8 +330,8 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
             history = max((r.history for r in results if not r.converged), key=len)
             warnings.warn(
                 f"Not converged after max_iter={self.max_iter} epochs{self._rate(history)}. Raise max_iter for a lower "
-                "objective, raise tol to stop earlier in silence, or raise beta; features of very different scales "
-                "also slow training down (try sklearn.preprocessing.StandardScaler).",
+                f"objective, {self._remedies}; features of very different scales also slow training down (try "
+                "sklearn.preprocessing.StandardScaler).",
                 ConvergenceWarning,
                 stacklevel=5,
             )

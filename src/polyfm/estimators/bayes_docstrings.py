@@ -31,9 +31,7 @@ _BODY = """Bayesian factorization machine {task}, of any degree.
         let the same bases serve all degrees, or none.
     fit_linear : bool, default=True
         Whether to fit w.
-    fit_intercept : bool, default=True
-        Whether to fit w0, whose prior is flat.
-    max_iter : int, default={max_iter}
+{intercept}    max_iter : int, default={max_iter}
         Most epochs of variational inference, that is, passes over all means and variances.
     tol : float, default={tol}
         Stop when 8 epochs raise the evidence lower bound by less than this, for each row of data.
@@ -61,6 +59,9 @@ _BODY = """Bayesian factorization machine {task}, of any degree.
 _INFERENCE = """    inference : {"variational", "gibbs"}, default="variational"
         "variational" finds the best posterior of independent Gaussians, and is compact. "gibbs" goes on from there and
         draws from the posterior itself, which is often more accurate; the model is the mean of the draws.
+"""
+_INTERCEPT = """    fit_intercept : bool, default=True
+        Whether to fit w0, whose prior is flat.
 """
 _DRAWS = """    n_samples : int, default=50
         Draws that are kept, with ``inference="gibbs"``.
@@ -133,12 +134,34 @@ _CLASSIFICATION = {
     "coef": "(1 or n_classes, n_features)", "intercept": "ndarray of shape (1 or n_classes,)",
     "example": _CLASSES_EXAMPLE,
 }  # fmt: skip
+_ORDINAL = _CLASSIFICATION | {
+    "task": "for classes in an order, such as ratings",
+    "likelihood": "class c where cut_c < f(x) + N(0, 1) <= cut_(c+1)",
+    "own": "",
+    "own_attributes": """    classes_ : ndarray of shape (n_classes,)
+        The class labels, in their order.
+    cut_points_ : ndarray of shape (n_classes - 1,)
+        Where one class ends and the next begins.
+""",
+    "components": "(1, n_bases, n_features)", "lambdas": "(1, n_bases)", "coef": "(1, n_features)",
+    "intercept": "ndarray of shape (1,)",
+    "example": """    >>> import numpy as np
+    >>> from polyfm import {name}
+    >>> X = np.random.RandomState(0).standard_normal((300, 4))
+    >>> stars = np.digitize(X[:, 0] + X[:, 1] * X[:, 2], [-1, 0, 1]) + 1
+    >>> model = {name}(n_components=2, random_state=0).fit(X, stars)
+    >>> bool(model.score(X, stars) > 0.8)
+    True
+    >>> model.predict_proba(X).shape
+    (300, 4)
+    """,
+}  # fmt: skip
 
 
 def documented_bayes(cls: T) -> T:
     """Give a Bayesian estimator its docstring (a class decorator)."""
     defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items()}
-    words = _CLASSIFICATION if "class_weight" in defaults else _REGRESSION
+    words = _CLASSIFICATION if "class_weight" in defaults else _REGRESSION if "clip" in defaults else _ORDINAL
     shapes = {name: words[name] for name in ("components", "lambdas", "coef", "intercept")}
     cls.__doc__ = _BODY.format(
         task=words["task"],
@@ -146,6 +169,7 @@ def documented_bayes(cls: T) -> T:
         inference=_INFERENCE,
         draws=_DRAWS,
         own=words["own"],
+        intercept=_INTERCEPT if "fit_intercept" in defaults else "",
         max_iter=defaults["max_iter"],
         tol=defaults["tol"],
         free="`max_iter`, `tol` and `n_samples`",

@@ -58,6 +58,10 @@ class Regressor(RegressorMixin, StreamingModel):
         self.target_range_ = np.array([y.min(), y.max()])
         return self
 
+    def _targets(self, codes: np.ndarray, dtype) -> list[np.ndarray]:
+        """Numbers of classes as what is trained on: one target, or one for each class against the rest."""
+        return _one_vs_rest(codes, len(self.classes_), dtype)
+
     def _weighted(self, X, y, sample_weight):
         """The weights of the samples; a classifier multiplies them with those of the classes."""
         return sample_weight
@@ -130,6 +134,7 @@ def _has_probabilities(estimator) -> bool:
 
 
 class Classifier(ClassifierMixin, StreamingModel):
+    _is_ordered = False  # whether classes are in an order, with one target for all
     _parameter_constraints = StreamingModel._parameter_constraints | {
         "loss": [StrOptions(set(losses_for("classification"))), HasMethods(["value", "derivative"])],
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -168,10 +173,14 @@ class Classifier(ClassifierMixin, StreamingModel):
                 f"{type(self).__name__} needs samples of at least 2 classes; the data has one class: "
                 f"{str(self.classes_[0])!r}."
             )
-        targets, sample_weight = _one_vs_rest(codes, n_classes, X.dtype), self._weighted(X, y, sample_weight)
+        targets, sample_weight = self._targets(codes, X.dtype), self._weighted(X, y, sample_weight)
         with deferred_interrupts():
             self._fit_targets(X, y, targets, sample_weight, self._validation(X, X_val, y_val))
         return self
+
+    def _targets(self, codes: np.ndarray, dtype) -> list[np.ndarray]:
+        """Numbers of classes as what is trained on: one target, or one for each class against the rest."""
+        return _one_vs_rest(codes, len(self.classes_), dtype)
 
     def _weighted(self, X, y, sample_weight):
         """The weights of the samples, times those of their classes."""
@@ -185,7 +194,7 @@ class Classifier(ClassifierMixin, StreamingModel):
 
     def _encoded(self, X, y, name: str = "y_val") -> list[np.ndarray]:
         y = check_array(y, ensure_2d=False, dtype=None, input_name=name)
-        return _one_vs_rest(self._codes(column_or_1d(y), name), len(self.classes_), X.dtype)
+        return self._targets(self._codes(column_or_1d(y), name), X.dtype)
 
     def _codes(self, y, name: str) -> np.ndarray:
         """The numbers of the classes; labels that are none of them are refused."""
@@ -235,7 +244,7 @@ class Classifier(ClassifierMixin, StreamingModel):
             )
         codes = self._codes(y, "y")
         sample_weight = self._weighted(X, y, sample_weight)
-        self._partial_fit_targets(X, _one_vs_rest(codes, len(self.classes_), X.dtype), sample_weight)
+        self._partial_fit_targets(X, self._targets(codes, X.dtype), sample_weight)
         return self
 
     def decision_function(self, X):

@@ -66,7 +66,7 @@ def restore_model(estimator: Any, record: dict, reader: Reader) -> None:
     if hasattr(estimator, "decision_function"):
         if estimator.classes_.ndim != 1 or len(np.unique(estimator.classes_)) < max(2, len(estimator.classes_)):
             raise ValueError("class labels that are fewer than two, or repeated")
-        n_targets = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
+        n_targets = 1 if len(estimator.classes_) == 2 or estimator._is_ordered else len(estimator.classes_)
 
     def numbers(value: dict, *shape: int) -> np.ndarray:
         array = reader.value(value)

@@ -16,6 +16,8 @@ def posterior_to_record(posteriors: list[Any], writer: Writer, prefix: str) -> l
 def _to_record(posterior: Posterior, writer: Writer, prefix: str) -> dict:
     names = ("coef", "intercept", "noise")
     record = {name: writer.array(prefix + name, getattr(posterior, name)) for name in names}
+    if posterior.cuts is not None:
+        record["cuts"] = writer.array(f"{prefix}cuts", posterior.cuts)
     if isinstance(posterior, Draws):
         return {"kind": "draws", **record}
     factors = [writer.array(f"{prefix}factors{g}", V) for g, V in enumerate(posterior.factors)]
@@ -26,6 +28,21 @@ def restore_posterior(estimator: Any, records: list[dict], reader: Reader) -> No
     """The posterior of an estimator whose model is restored."""
     targets = estimator._fitted.targets
     estimator._posterior = [_from_record(r, p, reader) for r, p in zip(records, targets, strict=True)]
+    n_cuts = len(estimator.classes_) - 1 if estimator._likelihood == "ordered" else 0
+    if any((0 if p.cuts is None else p.cuts.shape[-1]) != n_cuts for p in estimator._posterior):
+        raise ValueError("cut points that are not those between the classes")
+
+
+def _cuts(record: dict, reader: Reader, *shape: int) -> np.ndarray | None:
+    """Cut points that rise, for each draw where there are draws."""
+    if "cuts" not in record:
+        return None
+    cuts = reader.value(record["cuts"])
+    if cuts.dtype.kind != "f" or cuts.ndim != len(shape) + 1 or cuts.shape[:-1] != shape or not cuts.shape[-1]:
+        raise ValueError("cut points of another kind")
+    if not np.all(np.isfinite(cuts)) or np.any(np.diff(cuts) < 0):
+        raise ValueError("cut points that do not rise")
+    return cuts
 
 
 def _from_record(record: dict, parameters: Any, reader: Reader) -> Posterior:
@@ -51,9 +68,9 @@ def _from_record(record: dict, parameters: Any, reader: Reader) -> Posterior:
             finite(record["coef"], (len(noise), len(parameters.coef))),
             finite(record["intercept"], noise.shape),
         )
-        return Draws(coef, intercept, noise)
+        return Draws(coef, intercept, noise, _cuts(record, reader, len(noise)))
     if record["kind"] != "gaussians":
         raise ValueError("a posterior of an unknown kind")
     factors = tuple(positive(v, P.shape) for v, P in zip(record["factors"], parameters.factors, strict=True))
     coef, intercept = positive(record["coef"], parameters.coef.shape), positive(record["intercept"], (1,))
-    return Gaussians(factors, coef, intercept, positive(record["noise"], (1,)))
+    return Gaussians(factors, coef, intercept, positive(record["noise"], (1,)), _cuts(record, reader))

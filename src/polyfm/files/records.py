@@ -20,7 +20,11 @@ from polyfm.tabular import TableEncoder
 
 BAYESIAN: dict[str, Any] = {
     cls.__name__: cls
-    for cls in (estimators.BayesianFactorizationMachineClassifier, estimators.BayesianFactorizationMachineRegressor)
+    for cls in (
+        estimators.BayesianFactorizationMachineClassifier,
+        estimators.BayesianFactorizationMachineOrdinal,
+        estimators.BayesianFactorizationMachineRegressor,
+    )
 }
 ESTIMATORS: dict[str, Any] = BAYESIAN | {
     cls.__name__: cls

@@ -123,3 +123,28 @@ def draw(codes, weight, cuts, f, k0, k1, iteration, S0):
             mean = at_lo - at_hi
             z = mean + (z - mean) / math.sqrt(w)
         S0[i] = -z
+
+
+@loop
+def cut_slopes(codes, weight, cuts, f, slopes, diagonal, beside):
+    """The log-likelihood of all cut points, with its slopes (K + 1,), and second derivatives: those of each
+    (K + 1,), and of each and the next (K + 1,)."""
+    slopes[:] = 0.0
+    diagonal[:] = 0.0
+    beside[:] = 0.0
+    total = 0.0
+    for i in range(f.shape[0]):
+        w = at(weight, i, 1.0)
+        c = codes[i]
+        lo = cuts[c] - f[i]
+        hi = cuts[c + 1] - f[i]
+        log_mass, at_lo, at_hi = interval(lo, hi)
+        total += w * log_mass
+        slopes[c] -= w * at_lo
+        slopes[c + 1] += w * at_hi
+        if not math.isinf(lo):
+            diagonal[c] += w * (lo * at_lo - at_lo * at_lo)
+        if not math.isinf(hi):
+            diagonal[c + 1] += w * (-hi * at_hi - at_hi * at_hi)
+        beside[c] += w * at_lo * at_hi
+    return total

@@ -152,6 +152,10 @@ def target_index(estimator, target) -> int:
             raise ValueError(f"target={target!r} is for classifiers; a regressor has one target: leave it out.")
         return 0
     classes = estimator.classes_
+    if estimator._is_ordered:
+        if target is not None:
+            raise ValueError(f"target={target!r}: classes in an order have one model for all: leave it out.")
+        return 0
     found = np.flatnonzero(classes == target)
     if len(classes) == 2:
         if target is None or 1 in found:

@@ -180,7 +180,8 @@ class GibbsSampling(Solver):
     def _sample(self, problem: Problem, state: State) -> dict[str, np.ndarray]:
         arrays = {name: array.astype(np.float32) for name, array in state.parameters.to_arrays().items()}
         arrays = {name: array for name, array in arrays.items() if not name.startswith("lambdas")}
-        return arrays | {"noise": np.array([1 / math.sqrt(state.start.likelihood.tau)])}
+        likelihood = state.start.likelihood
+        return arrays | likelihood.kept() | {"noise": np.array([1 / math.sqrt(likelihood.tau)])}
 
     def settle(self, problem: Problem, state: State) -> float:
         if state.chain is None:
@@ -213,6 +214,7 @@ class GibbsSampling(Solver):
         shapes |= {name: shape for name, shape in of_start.items() if name.startswith(("rate", "centre"))}
         of_chain = {name: array.shape for name, array in parameters.to_arrays().items()}
         shapes |= _under("chain/", of_chain) | {"residuals": (problem.design.shape[0],), "samples/noise": (None, 1)}
+        shapes["samples/cuts"] = (None, None)
         return shapes | _under("samples/", {name: (None, *shape) for name, shape in of_chain.items()})
 
     def _restore(self, problem: Problem, state: State, resume: Resume) -> None:

@@ -9,6 +9,7 @@ A likelihood has
 - ``bound(problem, squares)``: its part of the evidence lower bound,
 - ``draw(problem, residuals, seed, iteration)``: draw all that is its own, given the residuals (likewise brought up to
   date), and ``log_likelihood(problem, residuals)`` afterwards,
+- ``kept()``, what a model needs of it to predict,
 - ``resume()`` and ``restore(arrays)``, for checkpoints; `shapes` says what they look like.
 """
 
@@ -23,6 +24,9 @@ from polyfm.core.problem import Problem
 from polyfm.loops import ordered
 from polyfm.solvers.base import Resume
 
+CUT_PRECISION = 0.1  # of the prior of cut points
+CUT_STEPS = 20  # of Newton's method, at most
+TAILS = 5.0  # degrees of freedom of the proposal for cut points
 TINY = 1e-12  # of the squared targets: less is no noise, but rounding
 
 
@@ -42,7 +46,15 @@ def generator(seed: int, iteration: int, purpose: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, iteration, purpose])))
 
 
-class Gaussian:
+class Likelihood:
+    """What likelihoods share."""
+
+    def kept(self) -> Resume:
+        """What a model keeps of it, beside the noise."""
+        return {}
+
+
+class Gaussian(Likelihood):
     """y ~ N(f, 1 / tau), tau ~ Gamma(a0 / 2, s2 / 2), with s2 the size of squared residuals to expect."""
 
     shapes: dict[str, tuple[int | None, ...]] = {"noise": (2,)}
@@ -90,7 +102,7 @@ class Gaussian:
         self.s2, self.rate = arrays["noise"].tolist()
 
 
-class Probit:
+class Probit(Likelihood):
     """The classes -1 and 1 are the signs of latent targets z ~ N(f, 1)."""
 
     shapes: dict[str, tuple[int | None, ...]] = {"latent": (None,), "evidence": (2,)}
@@ -98,12 +110,12 @@ class Probit:
 
     def __init__(self, problem: Problem):
         self.n, self.weight = problem.total_weight, problem.response.weight
-        self.codes, self.cuts = self._classes(problem.y)
+        self.codes, self.cuts = self._classes(problem.y, problem.response.weight)
         self.z = np.zeros(len(problem.y))
         self.evidence = self.squares = 0.0  # sums of w log P(class) and of squared residuals, at expected predictions
 
     @staticmethod
-    def _classes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _classes(y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """The class of each sample, from 0 on, and the cut points of z between them."""
         return (y > 0).astype(np.uint32), np.array([-np.inf, 0.0, np.inf])
 
@@ -145,4 +157,105 @@ class Probit:
         self.evidence, self.squares = arrays["evidence"].tolist()
 
 
-LIKELIHOODS: dict[str, Any] = {"gaussian": Gaussian, "probit": Probit}
+class Ordered(Probit):
+    """Classes in an order, 0 .. K - 1: class c is cuts[c] < z <= cuts[c + 1]. Cut points are learned, in the place of
+    an intercept: the first is a_1, and each other exp(a_c) beyond the one before, with a ~ N(0, 1 / CUT_PRECISION)."""
+
+    shapes = {**Probit.shapes, "cuts": (None,)}
+
+    @staticmethod
+    def _classes(y: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        codes = y.astype(np.uint32)
+        counts = np.bincount(codes, weights=weight) + 1.0
+        return codes, np.concatenate(([-np.inf], ndtri(np.cumsum(counts)[:-1] / counts.sum()), [np.inf]))
+
+    def constant(self, problem: Problem) -> float:
+        return 0.0
+
+    def learn(self, problem: Problem, residuals: np.ndarray, squares: float) -> float:
+        self.cuts = folded(self._mode(residuals + self.z)[0])
+        return super().learn(problem, residuals, squares)
+
+    def bound(self, problem: Problem, squares: float) -> float:
+        return super().bound(problem, squares) - 0.5 * CUT_PRECISION * float(np.sum(unfolded(self.cuts) ** 2))
+
+    def draw(self, problem: Problem, residuals: np.ndarray, seed: int, iteration: int) -> None:
+        self._draw_cuts(residuals + self.z, generator(seed, iteration, 0))
+        super().draw(problem, residuals, seed, iteration)
+
+    def _draw_cuts(self, f: np.ndarray, rng: np.random.Generator) -> None:
+        """Given the predictions, without latent targets: propose from a multivariate t around the mode, and accept by
+        the ratio of Metropolis and Hastings."""
+        mode, precision = self._mode(f)
+        L = np.linalg.cholesky(precision)
+        trial = mode + np.linalg.solve(L.T, rng.standard_normal(len(mode)) / math.sqrt(rng.chisquare(TAILS) / TAILS))
+
+        def log_ratio(a: np.ndarray) -> float:
+            gap = L.T @ (a - mode)
+            proposal = -0.5 * (TAILS + len(a)) * math.log1p(float(gap @ gap) / TAILS)
+            return self._posterior(f, a)[0] - proposal
+
+        if math.log(rng.uniform()) < log_ratio(trial) - log_ratio(unfolded(self.cuts)):
+            self.cuts = folded(trial)
+
+    def _posterior(self, f: np.ndarray, a: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """The log-posterior of a, its gradient and its Hessian."""
+        cuts = folded(a)
+        K = len(cuts) - 1
+        slopes, diagonal, beside = np.zeros(K + 1), np.zeros(K + 1), np.zeros(K + 1)
+        value = ordered.cut_slopes(self.codes, self.weight, cuts, f, slopes, diagonal, beside)
+        H = np.diag(diagonal[1:-1]) + np.diag(beside[1:-2], 1) + np.diag(beside[1:-2], -1)
+        J = np.tril(np.ones((K - 1, K - 1))) * np.concatenate(([1.0], np.exp(a[1:])))  # of the cut points by a
+        g, H = J.T @ slopes[1:-1], J.T @ H @ J
+        H[np.arange(1, K - 1), np.arange(1, K - 1)] += g[1:]  # the second derivative of exp
+        value -= 0.5 * CUT_PRECISION * float(a @ a)
+        return value, g - CUT_PRECISION * a, H - CUT_PRECISION * np.eye(K - 1)
+
+    def _mode(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The mode of the posterior of a by damped Newton steps, and minus the Hessian there."""
+        a = unfolded(self.cuts)
+        value, g, H = self._posterior(f, a)
+        for _ in range(CUT_STEPS):
+            direction = np.linalg.solve(_positive(-H), g)
+            gain = float(g @ direction)
+            if gain < 1e-9 * max(abs(value), 1.0):
+                break
+            step, found = 1.0, None
+            while step > 1e-6:
+                trial = a + step * direction
+                found = self._posterior(f, trial)
+                if found[0] >= value + 1e-4 * step * gain:
+                    break
+                step /= 2
+            else:
+                break
+            a, (value, g, H) = trial, found
+        return a, _positive(-H)
+
+    def kept(self) -> Resume:
+        return {"cuts": self.cuts[1:-1].copy()}
+
+    def resume(self) -> Resume:
+        return super().resume() | self.kept()
+
+    def restore(self, arrays: Resume) -> None:
+        super().restore(arrays)
+        self.cuts = np.concatenate(([-np.inf], arrays["cuts"], [np.inf]))
+
+
+def folded(a: np.ndarray) -> np.ndarray:
+    """Cut points, from -inf to inf, of their free parameters."""
+    return np.concatenate(([-np.inf], a[0] + np.concatenate(([0.0], np.cumsum(np.exp(a[1:])))), [np.inf]))
+
+
+def unfolded(cuts: np.ndarray) -> np.ndarray:
+    return np.concatenate((cuts[1:2], np.log(np.diff(cuts[1:-1]))))
+
+
+def _positive(H: np.ndarray) -> np.ndarray:
+    """H with its eigenvalues, where negative or tiny, made positive."""
+    values, vectors = np.linalg.eigh((H + H.T) / 2)
+    return (vectors * np.maximum(np.abs(values), 1e-8 * max(np.abs(values).max(), 1e-300))) @ vectors.T
+
+
+LIKELIHOODS: dict[str, Any] = {"gaussian": Gaussian, "probit": Probit, "ordered": Ordered}

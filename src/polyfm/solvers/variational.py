@@ -237,7 +237,7 @@ class Variational(Solver):
         arrays = {f"variance{g}": part.variance[:, None].astype(dtype) for g, part in enumerate(parts)}
         arrays |= {"coef": coef.astype(dtype), "intercept": np.array([state.intercept_variance], dtype=dtype)}
         arrays |= {"noise": np.array([1 / math.sqrt(state.likelihood.tau)])}
-        return arrays | {"trace": np.array(state.trace).reshape(-1, 3)}
+        return arrays | state.likelihood.kept() | {"trace": np.array(state.trace).reshape(-1, 3)}
 
     def bound(self, problem: Problem, state: State) -> float:
         """The evidence lower bound."""
