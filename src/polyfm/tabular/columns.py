@@ -163,9 +163,7 @@ def _parsed(column, layout: str | None):
             column = column.map(
                 lambda value: value if isinstance(value, str) else value.isoformat(), na_action="ignore"
             )
-        return pandas.to_datetime(
-            column.astype("str").str.strip().str.replace(OFFSET, r"\1", regex=True), format=layout or "ISO8601"
-        )
+        return pandas.to_datetime(column.str.strip().str.replace(OFFSET, r"\1", regex=True), format=layout or "ISO8601")
     return pandas.to_datetime(column.map(lambda value: pandas.Timestamp(value).tz_localize(None), na_action="ignore"))
 
 
