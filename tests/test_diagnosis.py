@@ -41,16 +41,19 @@ def test_the_smallest_curvature_is_that_of_the_hessian(rng):
     assert values[0] < 0
     assert_allclose(smallest_curvature(problem, start), values[0] / np.abs(values).max(), atol=2e-3)
     assert relative_gradient(problem, start) > 1
-    trained = run(make_solver("newton"), problem, start, max_iter=500, tol=1e-13).parameters
+    trained = run(make_solver("lbfgs"), problem, start, max_iter=3000, tol=1e-15).parameters
     assert relative_gradient(problem, trained) < 1e-3
     assert smallest_curvature(problem, trained) > -1e-3
 
 
-@pytest.mark.parametrize("kind", [FactorizationMachineRegressor, FactorizationMachineClassifier])
+@pytest.mark.parametrize(
+    "kind",
+    [FactorizationMachineRegressor, pytest.param(FactorizationMachineClassifier, marks=pytest.mark.slow)],
+)
 def test_a_cubic_model_is_diagnosed_and_no_more_is_claimed(rng, kind):
     X, y = data(rng)
     y = y if kind is FactorizationMachineRegressor else np.digitize(y, [-1, 1])
-    model = kind(**CUBIC, solver="newton", tol=1e-11, max_iter=500).fit(X, y)
+    model = kind(**CUBIC, solver="lbfgs", tol=1e-14, max_iter=3000).fit(X, y)
     found = diagnose(model, X, y, n_restarts=2)
     assert found.is_minimum
     assert found.objective == pytest.approx(model.objective_)
@@ -58,11 +61,11 @@ def test_a_cubic_model_is_diagnosed_and_no_more_is_claimed(rng, kind):
     assert found.restarts.min() > 0.2 * found.objective
     assert found.conditional.lower_bound <= found.conditional.objective <= found.objective
     assert "nobody can tell" in str(found)
-    short = kind(**CUBIC, solver="newton", max_iter=2).fit(X, y)
+    short = kind(**CUBIC, solver="lbfgs", max_iter=2).fit(X, y)
     assert not diagnose(short, X, y, n_restarts=0).is_minimum
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared", pytest.param("logistic", marks=pytest.mark.slow)])
 def test_conditional_bounds_are_never_above_what_degree_two_reaches_beside_fixed_cubic_terms(rng, loss):
     X, y = data(rng)
     y = y if loss == "squared" else np.sign(y)
@@ -71,7 +74,7 @@ def test_conditional_bounds_are_never_above_what_degree_two_reaches_beside_fixed
     estimator._fitted = Fitted(problem.model, [start])
     found = []
     for epochs in (1, 3, 300):
-        point = run(make_solver("newton"), problem, start, max_iter=epochs, tol=1e-12).parameters
+        point = run(make_solver("lbfgs"), problem, start, max_iter=epochs, tol=1e-12).parameters
         for factors in (start.factors, point.factors):
             mixed = point._replace(factors=(start.factors[0], factors[1]))
             found.append(conditional(estimator, problem, mixed))

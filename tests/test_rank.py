@@ -107,11 +107,16 @@ def test_classes_have_ranks_of_their_own(rng):
     assert model.duality_gap_ <= 1e-2
 
 
-def test_single_precision_and_no_interactions(rng):
+@pytest.mark.slow
+def test_single_precision(rng):
     X, y = dense(rng)
     single = FactorizationMachineRegressor(**AUTO).fit(X.astype(np.float32), y)
     assert single.components_.dtype == np.float32
     assert single.duality_gap_ <= 1e-3
+
+
+def test_a_strong_penalty_leaves_no_interactions(rng):
+    X, y = dense(rng)
     strong = FactorizationMachineRegressor(**{**AUTO, "beta": 1e4}).fit(X, y)
     assert strong.n_components_ == 1
     assert not strong.components_.any()
