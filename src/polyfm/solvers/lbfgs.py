@@ -2,6 +2,10 @@
 
 Nocedal's two-loop recursion, with a line search of its own. The memory is part of the state, so that a run that was
 stopped goes on to the same bits.
+
+Features of sparse data occur once or a hundred thousand times, and their parameters bend the objective as unequally. So
+the recursion starts there from a metric: (nearly) the diagonal of the Gauss-Newton matrix, J^T diag(l'') J and the
+penalty, taken anew after 5, 10, 20, 40 iterations and so on (docs/decisions/0012).
 """
 
 from collections import deque
@@ -11,14 +15,20 @@ import numpy as np
 
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
+from polyfm.loops.derivatives import slopes_and_curvatures
 from polyfm.solvers.base import Resume, Solver
 from polyfm.solvers.directions import descend_all_lambdas
+from polyfm.solvers.gauss_newton.jacobian import Jacobian
 
-NONE = np.empty((0, 0))
+NONE, NOTHING = np.empty((0, 0)), np.empty(0)
 PAIRS = 20  # of steps and changes of the gradient that are remembered
 ROUND = 20  # iterations between two visits to lambda, where it is fitted
 SUFFICIENT_DECREASE, FLATTER = 1e-4, 0.9  # the Wolfe conditions' constants
 MOST_TRIALS = 60
+RENEWALS = (0, *(5 * 2**k for k in range(40)))  # iterations of a round before which the metric is taken
+FLATTEST = 1e-3  # of the loss's bound on its second derivative, and of a feature's mean metric over the bases
+POWER = 0.9  # of the diagonal that the metric is: features that agree bend the objective more than each alone says
+CAUTIOUS = 0.1  # of the way that the metric alone suggests
 
 
 @dataclass
@@ -28,6 +38,7 @@ class State:
     in_round: int = 0  # iterations since lambda was visited
     value: float = np.inf
     gradient: np.ndarray | None = None  # at the parameters, where it is known
+    metric: np.ndarray | None = None  # like the gradient; None: all parameters are alike
 
 
 @dataclass(frozen=True)
@@ -47,14 +58,17 @@ class LBFGS(Solver):
         if resume:
             state.pairs.extend(zip(resume["steps"], resume["changes"], strict=True))
             state.in_round = int(resume["in_round"][0])
+            metric = resume.get("metric", NOTHING)  # earlier versions had none
+            state.metric = metric.copy() if metric.size else None
         return state
 
     def resume(self, state: State) -> Resume:
         steps, changes = (np.array([pair[i] for pair in state.pairs]) if state.pairs else NONE for i in (0, 1))
-        return {"steps": steps, "changes": changes, "in_round": np.array([state.in_round])}
+        metric = NOTHING if state.metric is None else state.metric
+        return {"steps": steps, "changes": changes, "in_round": np.array([state.in_round]), "metric": metric}
 
     def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
-        return {"steps": (None, None), "changes": (None, None), "in_round": (1,)}
+        return {"steps": (None, None), "changes": (None, None), "in_round": (1,), "metric": (None,)}
 
     def check_resume(self, problem: Problem, parameters: Parameters, resume: Resume) -> None:
         super().check_resume(problem, parameters, resume)
@@ -62,6 +76,11 @@ class LBFGS(Solver):
         size = problem.model.pack(parameters).size
         if steps != changes or (steps[0] and steps[1] != size):
             raise ValueError(f"the checkpoint's steps have shapes {steps} and {changes}, for {size} parameters.")
+        metric = resume.get("metric", NOTHING)
+        if metric.size not in (0, size):
+            raise ValueError(f"the checkpoint's metric has size {metric.size}, for {size} parameters.")
+        if not np.all((metric > 0) & np.isfinite(metric)):
+            raise ValueError("the checkpoint's metric holds numbers that are not finite, or not above 0.")
 
     def update(self, problem: Problem, state: State) -> float | None:
         if self.fit_lambdas and state.in_round % ROUND == 0:
@@ -84,9 +103,11 @@ class LBFGS(Solver):
         """One iteration, along the negative gradient where no other direction lowers the objective; whether any did."""
         evaluate = _Evaluations(problem, state.parameters, self.n_threads)
         theta = problem.model.pack(state.parameters)
+        if problem.design.is_sparse and state.in_round in RENEWALS:
+            state.metric = _metric(problem, state.parameters, theta, self.n_threads)
         if state.gradient is None:
             state.value, state.gradient = evaluate(theta)
-        for direction in _directions(state.pairs, state.gradient):
+        for direction in _directions(state.pairs, state.gradient, state.metric):
             length = _search(evaluate, theta, direction, state.value, state.gradient)
             if length is None:
                 state.pairs.clear()
@@ -94,7 +115,8 @@ class LBFGS(Solver):
             trial = evaluate.rounded(theta + length * direction)
             value, gradient = evaluate(trial)
             step, change = trial - theta, gradient - state.gradient
-            if 0 < 1e-10 * (change @ change) < step @ change < np.inf:  # so that the metric stays positive definite
+            # So that what the pairs suggest stays positive definite.
+            if 0 < 1e-10 * (change @ _by(state.metric, change)) < step @ change < np.inf:
                 state.pairs.append((step, change))
             state.parameters = problem.model.unpack(trial, state.parameters)
             state.value, state.gradient = value, gradient
@@ -125,10 +147,34 @@ class _Evaluations:
         return value, slopes
 
 
-def _directions(pairs, gradient: np.ndarray):
-    """-H g with H the inverse Hessian that the pairs suggest; then -g itself, of length 1."""
+def _metric(problem: Problem, parameters: Parameters, theta: np.ndarray, n_threads: int) -> np.ndarray:
+    """A power of the diagonal of the Gauss-Newton matrix, kept above what a basis that is nearly zero, or a loss that
+    is nearly flat, would say; 1 where nothing depends on a parameter."""
+    response = problem.response
+    f = np.asarray(problem.shifted_predictions(parameters), dtype=np.float64)
+    _, h = slopes_and_curvatures(response, f, 0)
+    least = FLATTEST * response.loss.curvature
+    h = np.maximum(h, least if response.weight is None else least * response.weight)
+    jacobian = Jacobian(problem.model, parameters, problem.design.rows, response.shift, n_threads)
+    diagonal = jacobian.squares(theta, h)
+    for piece in jacobian.pieces:
+        of_piece = piece.cut(diagonal)
+        np.maximum(of_piece, FLATTEST * of_piece.mean(axis=2, keepdims=True), out=of_piece)
+    diagonal += problem.penalty.diagonal(parameters)[0]
+    return np.where((diagonal > 0) & np.isfinite(diagonal), diagonal, 1.0) ** POWER
+
+
+def _by(metric: np.ndarray | None, vector: np.ndarray) -> np.ndarray:
+    return vector if metric is None else vector / metric
+
+
+def _directions(pairs, gradient: np.ndarray, metric: np.ndarray | None = None):
+    """-H g with H the inverse Hessian that the pairs suggest; then along the metric alone; then -g itself, of length
+    1."""
     if pairs:
-        yield -_two_loops(pairs, gradient)
+        yield -_two_loops(pairs, gradient, metric)
+    if metric is not None:
+        yield -CAUTIOUS * (gradient / metric)
     if not 0 < gradient @ gradient < np.inf:  # the squares are beyond what a number can hold
         largest = np.abs(gradient).max(initial=0.0)
         gradient = gradient / largest if largest > 0 else gradient
@@ -137,13 +183,14 @@ def _directions(pairs, gradient: np.ndarray):
         yield -gradient / norm
 
 
-def _two_loops(pairs, gradient: np.ndarray) -> np.ndarray:
+def _two_loops(pairs, gradient: np.ndarray, metric: np.ndarray | None = None) -> np.ndarray:
     q, weights = gradient.copy(), []
     for step, change in reversed(pairs):
         weights.append((step @ q) / (step @ change))
         q -= weights[-1] * change
     step, change = pairs[-1]
-    q *= (step @ change) / (change @ change)
+    q = _by(metric, q)
+    q *= (step @ change) / (change @ _by(metric, change))
     for (step, change), weight in zip(pairs, reversed(weights), strict=True):
         q += (weight - (change @ q) / (step @ change)) * step
     return q
