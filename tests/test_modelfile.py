@@ -264,7 +264,9 @@ TRANSFORMERS = {
     "imputer of text": (MIXED[["city", "words"]].astype(object), SimpleImputer(strategy="most_frequent")),
     "imputer, constant": (
         np.array([["a", None], [None, None]] * 6, dtype=object),
-        SimpleImputer(missing_values=None, strategy="constant", fill_value="?", add_indicator=True),
+        SimpleImputer(
+            missing_values=None, strategy="constant", fill_value="?", add_indicator=True, keep_empty_features=True
+        ),
     ),
     "imputer of zeros": (np.round(X), SimpleImputer(missing_values=0, strategy="constant", fill_value=7)),
     "float32": (NUMBERS.astype(np.float32), SimpleImputer()),

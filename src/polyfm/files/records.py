@@ -102,7 +102,8 @@ def _to_record(obj: Any, writer: Writer, prefix: str) -> dict:
     if COMPOSITIONS.get(name) is type(obj):
         return compositions.to_record(obj, writer, prefix, to_record)
     if transformers.CLASSES.get(name) is type(obj):
-        check_is_fitted(obj)
+        if name not in transformers.STATELESS:
+            check_is_fitted(obj)
         return transformers.to_record(obj, writer, prefix)
     if type(obj) is Recommender:
         found = recommendation.to_record(obj, writer, prefix, to_record)

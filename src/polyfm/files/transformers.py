@@ -45,6 +45,7 @@ PLAIN: dict[str, tuple[str, ...]] = {
     "StandardScaler": ("mean_", "var_", "scale_", "n_samples_seen_"),
     "TfidfTransformer": ("idf_",),
 }
+STATELESS = {"FeatureHasher", "HashingVectorizer"}  # as scikit-learn 1.7 does not say
 MAY_LACK = {"idf_", "feature_names_in_"}
 WITHOUT_COLUMNS = {"CountVectorizer", "DictVectorizer", "FeatureHasher", "HashingVectorizer", "TfidfVectorizer"}
 OF_NO_CONSEQUENCE = {"n_jobs", "random_state", "verbose"}  # for what is fitted

@@ -123,7 +123,7 @@ def one_number(name: Any, value: Any) -> float:
         try:
             number = float(value)
         except OverflowError:
-            number = np.inf
+            value = number = np.inf
         if number - number == 0 or number != number:  # finite, or missing
             return number
     return float(numbers(_column(name, value))[0])
