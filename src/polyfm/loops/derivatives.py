@@ -70,14 +70,17 @@ class Squares(NamedTuple):
                 self.G[j, t, s] += self.h[i] * slab[0, t, s] * slab[0, t, s]
 
 
-@loop(streaming=True)
 def derivatives(bases, by_row, lo, hi, user):
     """user.take(i, j, slab) for all features j of the rows lo .. hi, where slab[0, t, s] is df_i / dT[j, t, s]."""
-    form, dummies, slots, T, lams = bases
+    _, factors, width = bases.T.shape
+    _derivatives(bases, by_row, lo, hi, user, np.empty((bases.slots, width)), np.empty((1, factors, width)))
+
+
+@loop(streaming=True, allocates=False)
+def _derivatives(bases, by_row, lo, hi, user, A, slab):
+    form, dummies, _, T, lams = bases
     indptr, indices, data = by_row
     d = T.shape[0] - dummies
-    A = np.empty((slots, T.shape[2]))
-    slab = np.empty((1, T.shape[1], T.shape[2]))
     for i in range(lo, hi):
         A[:] = 0.0
         first = indptr[i]
