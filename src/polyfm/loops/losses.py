@@ -48,6 +48,9 @@ class SquaredHinge(NamedTuple):
     def derivative(self, y, f):
         return -2.0 * y * max(1.0 - y * f, 0.0)
 
+    def second_derivative(self, y, f):
+        return 2.0 if y * f < 1.0 else 0.0
+
     def conjugate(self, y: np.ndarray, u: np.ndarray) -> np.ndarray:
         a = -y * u
         return np.where(a >= 0, a * (0.25 * a - 1.0), np.inf)
