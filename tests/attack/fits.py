@@ -185,8 +185,9 @@ def sound(model, X, y, weight) -> None:
 
     def agrees(objective: float) -> bool:
         gap = abs(objective - model.objective_)
-        # Predictions that are kept up to date carry the rounding of what they were at first.
-        return gap <= close * abs(objective) + rounding * max(abs(nothing), h[0]) + NEGLIGIBLE[dtype]
+        # Predictions that are kept up to date carry the rounding of what they were at first, before h[0].
+        negligible = NEGLIGIBLE[dtype] * max(getattr(model, "init_scale", 1.0), 1.0) ** 2
+        return gap <= close * abs(objective) + rounding * max(abs(nothing), h[0]) + negligible
 
     check(
         # In single precision predictions may cancel: what solvers compute in double precision is nearer to the truth.

@@ -12,9 +12,10 @@ from polyfm.loops import rows
 from polyfm.loops.derivatives import slopes_and_curvatures
 from polyfm.loops.response import Response
 
-NEWTON_STEPS = 20
+NEWTON_STEPS = 30
 CONJUGATE_STEPS = 100
 HALVINGS = 30
+TINY = np.finfo(np.float64).tiny
 FLOOR = 1e-3  # of the loss's bound on its curvature: where it is flatter, a Newton step would go too far
 
 
@@ -99,7 +100,8 @@ def fit_linear(
     def inverse_of(h: np.ndarray) -> np.ndarray:
         """Of the diagonal of the second derivatives: with it gradients have a size that knows no units."""
         diagonal = np.append(np.asarray(squares.T @ h), h.sum()) + ridge
-        return np.where(diagonal > 0, free / np.where(diagonal > 0, diagonal, 1), 0)
+        normal = diagonal >= TINY  # the inverse of less would overflow
+        return np.where(normal, free / np.where(normal, diagonal, 1), 0)
 
     f = predict(theta) if beside is None else predict(theta) + beside
     value, first, squares = objective(theta, f), None, squared(X)

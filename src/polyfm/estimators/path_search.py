@@ -238,7 +238,8 @@ class PathSearch:
             return betas
         recipe = plain._recipe(X.shape[1])
         data = Rows(X.tocsr() if hasattr(X, "tocsr") else X, targets, sample_weight)
-        scales = penalty_scales(recipe, data, linear_models(recipe.model, recipe.loss, data, recipe.alpha))
+        linear = linear_models(recipe.model, recipe.loss, data, recipe.alpha, exact=True)
+        scales = penalty_scales(recipe, data, linear)
         return (scales[-1] or 1.0) * np.logspace(0, -DECADES, self.n_betas)
 
 

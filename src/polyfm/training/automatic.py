@@ -109,7 +109,7 @@ class _Search:
     def run(self, design: Design) -> Penalties:
         recipe = self.recipe
         alpha = self.alpha() if recipe.alpha is None else recipe.alpha
-        linear = linear_models(self.model, self.loss, self.data, alpha, self.near[0] if self.near else None)
+        linear = linear_models(self.model, self.loss, self.data, alpha, self.near[0] if self.near else None, exact=True)
         if recipe.beta is not None:
             return Penalties(alpha, recipe.beta, Path(recipe, design, self.data, alpha, linear, (), self.seeds).fresh)
         scales = penalty_scales(recipe, self.data, linear)

@@ -17,6 +17,7 @@ from polyfm.loops.response import Response
 from polyfm.training.recipe import Recipe
 
 TINY = np.finfo(np.float64).tiny
+FEW_NONZEROS = 3e5
 
 
 class Rows(NamedTuple):
@@ -44,16 +45,19 @@ class Rows(NamedTuple):
 
 
 def linear_models(
-    model: Model, loss, data: Rows, alpha: float | Ridge, starts: list[Linear] | None = None
+    model: Model, loss, data: Rows, alpha: float | Ridge, starts: list[Linear] | None = None, exact: bool = False
 ) -> list[Linear]:
     """The linear models of all targets, or the best constants where a model has no linear weights. Near starts save
-    time, and make little difference else."""
+    time, and make little difference else. `exact` ones of few data know no rounding: a weight of 2 is the row twice."""
     if not model.fit_linear:
         constants = [best_constant(response) if model.fit_intercept else 0.0 for response in data.responses(loss)]
         return [Linear(np.zeros(data.X.shape[1]), constant) for constant in constants]
     strength = _by_feature(alpha, data.X.shape[1])
+    rtol = 1e-10 if exact and data.nnz < FEW_NONZEROS else 1e-3
     return [
-        fit_linear(data.X, response, strength, model.fit_intercept, starts[t] if starts else None, of_constant=True)
+        fit_linear(
+            data.X, response, strength, model.fit_intercept, starts[t] if starts else None, rtol, of_constant=True
+        )
         for t, response in enumerate(data.responses(loss))
     ]
 
