@@ -291,6 +291,9 @@ def _choose(losses: list[np.ndarray], n_folds: int) -> float:
 
 
 def _beside(parameters: Parameters, linear: Linear) -> Parameters:
-    """The same factors beside a linear model that is fitted already."""
-    dtype = parameters.coef.dtype
-    return parameters._replace(coef=linear.coef.astype(dtype), intercept=np.array([linear.intercept], dtype=dtype))
+    """The same factors beside a linear model that is fitted already. A weight that single precision does not hold is
+    left at zero."""
+    with np.errstate(over="ignore"):
+        coef, intercept = (np.asarray(v).astype(parameters.coef.dtype) for v in (linear.coef, [linear.intercept]))
+    coef[~np.isfinite(coef)], intercept[~np.isfinite(intercept)] = 0, 0
+    return parameters._replace(coef=coef, intercept=intercept)
