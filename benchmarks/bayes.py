@@ -1,6 +1,6 @@
 """Bayesian machines beside myFM (from PyPI), on the same rows and one thread: CPU seconds, errors, coverage.
 
-    POLYFM_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/bayes.py [iteration ml-1m fold3 coverage a9a penalties]
+    POLYFM_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/bayes.py [iteration ml-1m fold3 ordinal coverage a9a penalties]
 
 Nothing is tuned by data set: ranks are those that others have published, all else is default.
 """
@@ -16,6 +16,7 @@ from sklearn.model_selection import train_test_split
 
 from polyfm import (
     BayesianFactorizationMachineClassifier,
+    BayesianFactorizationMachineOrdinal,
     BayesianFactorizationMachineRegressor,
     FactorizationMachineRegressorCV,
 )
@@ -141,6 +142,25 @@ def fold3() -> None:
         report("fold 3", name, "myFM Gibbs 500", f"{rmse(y[test], other.predict(X[test]), y):.4f} in {seconds:.1f} s")
 
 
+def ordinal() -> None:
+    """The same fold, ids alone, ratings as ordered classes."""
+    import pandas as pd
+
+    ratings = pd.read_csv(data.home() / "ml-100k" / "u.data.gz", sep="\t", header=None)
+    X, y = data.one_hot(ratings[0].to_numpy(), ratings[1].to_numpy()), ratings[2].to_numpy()
+    groups = np.repeat([0, 1], [ratings[0].nunique(), ratings[1].nunique()])
+    test = np.zeros(len(y), dtype=bool)
+    test[40_000:60_000] = True
+    for inference in ("variational", "gibbs"):
+        model = BayesianFactorizationMachineOrdinal(
+            n_components=10, inference=inference, groups=groups, n_samples=200, random_state=0
+        )
+        _, seconds = timed(lambda model=model: model.fit(X[~test], y[~test]))
+        error = np.sqrt(np.mean((model.predict_mean(X[test]) - y[test]) ** 2))
+        report("ordinal, fold 3", inference, f"log-loss {log_loss(y[test], model.predict_proba(X[test])):.4f}",
+               f"RMSE {error:.4f}", f"{seconds:.1f} s")  # fmt: skip
+
+
 # -- intervals --------------------------------------------------------------------------------------------------------
 
 
@@ -220,7 +240,8 @@ def a9a() -> None:
 
 
 PARTS = {
-    "iteration": iteration, "ml-1m": ml_1m, "fold3": fold3, "coverage": coverage, "a9a": a9a, "penalties": penalties,
+    "iteration": iteration, "ml-1m": ml_1m, "fold3": fold3, "ordinal": ordinal, "coverage": coverage, "a9a": a9a,
+    "penalties": penalties,
 }  # fmt: skip
 
 if __name__ == "__main__":
