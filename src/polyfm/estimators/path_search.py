@@ -251,7 +251,7 @@ def _beyond(betas: np.ndarray, n: int) -> np.ndarray:
 def _beside(betas: np.ndarray, i: int) -> np.ndarray:
     """The middles between a beta and its neighbours, from strong to weak: the best may lie between two of a path."""
     near = betas[max(i - 1, 0) : i + 2]
-    return np.sqrt(near[:-1] * near[1:])
+    return np.sqrt(near[:-1]) * np.sqrt(near[1:])  # the product of the two may overflow
 
 
 def _best_path(scores: list[np.ndarray]) -> int:

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from polyfm.recommend.log import Log, read_log
 from polyfm.recommend.pairs import Pairs, contexts_of, id_column, with_pairs
@@ -188,7 +189,8 @@ class Growing:
         if not len(fresh):
             return
         if isinstance(self._engine, Pairs):
-            self._engine.fold_in(which, fresh, self.users_, self.items_)
+            with threadpool_limits(1, user_api="blas"):  # its products are small: threads would wait
+                self._engine.fold_in(which, fresh, self.users_, self.items_)
             return
         side, at = (self.users_, u) if which == 0 else (self.items_, i)
         mine = np.isin(at, fresh)

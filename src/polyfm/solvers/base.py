@@ -122,6 +122,10 @@ class Solver:
         """What surrounds all epochs."""
         return nullcontext()
 
+    def is_delicate(self, problem: Problem) -> bool:
+        """Whether rounding could spoil an epoch."""
+        return self.keeps_predictions and problem.is_delicate
+
     def update_in_place(self, problem: Problem, state: Any, before: float) -> tuple[Any, float | None]:
         return state, self.update(problem, state)
 
@@ -190,7 +194,7 @@ def run_in_place(
     monitor = Monitor(
         first, max_iter, tol, solver.window, verbose, hooks, list(history or []), unit=solver.unit(problem)
     )
-    epoch = solver.update_safely if solver.keeps_predictions and problem.is_delicate else solver.update_in_place
+    epoch = solver.update_safely if solver.is_delicate(problem) else solver.update_in_place
     interrupted = False
     try:
         with solver.running(), np.errstate(over="ignore", invalid="ignore"):  # the monitor minds what is not finite

@@ -60,6 +60,10 @@ class BlockDescent(Solver):
             return self.refresh(problem, state)
         return self.objective(problem, state)
 
+    def is_delicate(self, problem: Problem) -> bool:
+        """Without a penalty, a feature's bases may have any sizes that cancel each other."""
+        return super().is_delicate(problem) or any(np.min(ridge.strength) == 0 for ridge in problem.penalty.beta)
+
     def descend(self, problem: Problem, state: State) -> None:
         parameters, f = state.parameters, state.f
         descend_intercept(problem, parameters, f)
