@@ -66,6 +66,7 @@ def squared_columns(X, h: np.ndarray) -> np.ndarray:
     return np.asarray(squared(X).T @ h)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a step that is not finite is shortened to nothing
 def fit_linear(
     X, response: Response, alpha: np.ndarray, fit_intercept: bool, start: Linear | None = None, rtol: float = 1e-3,
     beside: np.ndarray | None = None, of_constant: bool = False,

@@ -17,7 +17,10 @@ from polyfm.recommend.training import train_pairs
 from polyfm.tabular import columns
 
 
-blas_libraries = cache(ThreadpoolController)  # to look for them takes longer than a new user
+@cache
+def blas_libraries() -> ThreadpoolController:
+    """To look for them takes longer than to take in a new user."""
+    return ThreadpoolController()
 
 
 class Growing:

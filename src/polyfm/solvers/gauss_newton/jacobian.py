@@ -29,7 +29,7 @@ class Piece(NamedTuple):
     def cut(self, vector: np.ndarray) -> np.ndarray:
         return vector[self.start : self.start + self.shape[0] * self.shape[1] * self.shape[2]].reshape(self.shape)
 
-    def arguments(self, vector: np.ndarray) -> tuple[Any, ...]:
+    def arguments(self, vector: np.ndarray) -> tuple[Bases, tuple[Any, ...]]:
         """What every loop over rows begins with."""
         form, T = self.group.form, bases_last(self.cut(vector).T, np.float64)
         return Bases(form, self.group.n_dummies, form.n_slots, T, self.lams), tuple(self.by_row)
@@ -64,7 +64,9 @@ class Jacobian:
 
     def predict(self, vector: np.ndarray) -> np.ndarray:
         f = self.base.copy()
-        self._over_rows(vector, lambda piece, rows, _, *bounds: add_expansion(*rows, NO_WEIGHTS, *bounds, f))
+        self._over_rows(
+            vector, lambda piece, bases, rows, _, *bounds: add_expansion(bases, rows, NO_WEIGHTS, *bounds, f)
+        )
         return f
 
     def tile(self, vector: np.ndarray, lo: int, hi: int) -> tuple[np.ndarray, np.ndarray]:
@@ -83,19 +85,22 @@ class Jacobian:
     def forward(self, vector: np.ndarray, v: np.ndarray) -> np.ndarray:
         """J v."""
         u = np.zeros(self.n_rows)
-        self._over_rows(vector, lambda piece, rows, _, *bounds: derivatives(*rows, *bounds, Forward(piece.cut(v), u)))
+        self._over_rows(
+            vector, lambda piece, bases, rows, _, lo, hi: derivatives(bases, rows, lo, hi, Forward(piece.cut(v), u))
+        )
         return u
 
     def backward(self, vector: np.ndarray, u: np.ndarray) -> np.ndarray:
         """J^T u."""
         return self._over_rows(
-            vector, lambda piece, rows, out, *bounds: derivatives(*rows, *bounds, Backward(piece.cut(out), u))
+            vector,
+            lambda piece, bases, rows, out, lo, hi: derivatives(bases, rows, lo, hi, Backward(piece.cut(out), u)),
         )
 
     def squares(self, vector: np.ndarray, h: np.ndarray) -> np.ndarray:
         """The diagonal of J^T diag(h) J."""
         return self._over_rows(
-            vector, lambda piece, rows, out, *bounds: derivatives(*rows, *bounds, Squares(piece.cut(out), h))
+            vector, lambda piece, bases, rows, out, lo, hi: derivatives(bases, rows, lo, hi, Squares(piece.cut(out), h))
         )
 
     def _over_rows(self, vector: np.ndarray, visit: Callable[..., None]) -> np.ndarray:
@@ -106,7 +111,7 @@ class Jacobian:
         def run(part: int) -> np.ndarray:
             out = np.zeros(self.size)
             for piece, arguments in zip(self.pieces, laid_out, strict=True):
-                visit(piece, arguments, out, bounds[part], bounds[part + 1])
+                visit(piece, *arguments, out, bounds[part], bounds[part + 1])
             return out
 
         return sum(in_order(run, len(bounds) - 1, self.n_threads), np.zeros(self.size))
