@@ -20,9 +20,11 @@ from polyfm import (
     save_model,
 )
 from polyfm.core import linear
-from polyfm.core.linear import fit_linear, response_of, slopes
+from polyfm.core.linear import Linear, fit_linear, response_of, slopes
+from polyfm.core.parameters import Parameters
 from polyfm.core.spectrum import beta_max
 from polyfm.losses import as_loss
+from polyfm.training.automatic import _beside
 from polyfm.training.folds import ranks_by_content, row_hashes, sample_by_content
 
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -388,3 +390,11 @@ def test_raw_numbers_beside_categories_are_said_aloud_and_rare_categories_are_no
         priced = np.column_stack((category, 1e4 * (1 + rng.uniform(size=len(y)))))
         with pytest.warns(match="differ in size by a factor of 1"):
             FactorizationMachineRegressor(**options).fit(convert(priced), y)
+
+
+def test_a_linear_model_that_single_precision_does_not_hold_is_no_start():
+    parameters = Parameters((), (), np.zeros(2, dtype=np.float32), np.zeros(1, dtype=np.float32))
+    found = _beside(parameters, Linear(np.array([1e300, 2.0]), -1e300))
+    assert_array_equal(found.coef, np.array([0.0, 2.0], dtype=np.float32))
+    assert found.intercept == 0
+    assert found.coef.dtype == found.intercept.dtype == np.float32

@@ -1,5 +1,7 @@
 """Block descent: each block is solved exactly, the objective never increases, and the end is coordinate descent's."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -125,3 +127,13 @@ def test_warm_start_and_single_precision(small):
     single = FactorizationMachineRegressor(max_iter=6, **options).fit(X.astype(np.float32), y.astype(np.float32))
     assert single.components_.dtype == np.float32
     assert_allclose(single.objective_, whole.objective_, rtol=1e-4)
+
+
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_the_objective_never_increases_without_a_penalty(seed):
+    X, y = sp.random(60, 40, density=0.1, format="csc", random_state=seed), np.eye(60)[0]
+    given = {"alpha": 1.0, "beta": 0.0, "n_components": 43, "fit_lower": None, "solver": "block", "tol": 0.0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that training ended early
+        model = FactorizationMachineRegressor(**given, init_scale=1e-6, max_iter=15, random_state=seed).fit(X, y)
+    assert np.diff(model.history_).max(initial=0.0) <= 1e-9 * model.history_[0]
