@@ -198,7 +198,7 @@ def sound(model, X, y, weight) -> None:
         h = h[:-1] if len(model._fitted.targets) == 1 else h[:1]  # each target ends with that of its best epoch
     if solver.monotone and len(h) > 1:
         check(
-            np.max(np.diff(h)) <= rise * abs(h[0]),
+            np.max(np.diff(h)) <= rise * abs(h[0]) + rounding * abs(nothing),
             f"history_ rises by {np.max(np.diff(h)) / abs(h[0])} of its first ({model.solver_}, {dtype})",
         )
     two = clone(model).set_params(n_jobs=2).fit(X, y, sample_weight=weight)

@@ -37,7 +37,10 @@ def _labels(table: Any, name: str, of: str) -> np.ndarray:
 
 
 def _numbers(table: Any, name: str, of: str) -> np.ndarray:
-    found = columns.numbers(table[name])
+    try:
+        found = columns.numbers(table[name])
+    except ValueError as problem:
+        raise ValueError(f"{of}: column {name!r} must hold finite numbers ({problem.__cause__ or problem}).") from None
     if np.isnan(found).any():
         raise ValueError(f"{of}: column {name!r} has gaps. Drop those rows.")
     return found
