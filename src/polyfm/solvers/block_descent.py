@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from polyfm.core.design import sizes
 from polyfm.core.layout import bases_last, weights
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
@@ -61,8 +62,13 @@ class BlockDescent(Solver):
         return self.objective(problem, state)
 
     def is_delicate(self, problem: Problem) -> bool:
-        """Without a penalty, a feature's bases may have any sizes that cancel each other."""
-        return super().is_delicate(problem) or any(np.min(ridge.strength) == 0 for ridge in problem.penalty.beta)
+        """Without a penalty, what a feature has may have any sizes that cancel each other."""
+        if super().is_delicate(problem) or any(np.min(ridge.strength) == 0 for ridge in problem.penalty.beta):
+            return True
+        design, alpha = problem.design, problem.penalty.alpha
+        largest = float(design.derived(sizes)[1])
+        curvature = problem.loss.curvature * largest * largest
+        return problem.model.fit_linear and bool(np.min(alpha.strength) <= np.finfo(design.dtype).eps * curvature)
 
     def descend(self, problem: Problem, state: State) -> None:
         parameters, f = state.parameters, state.f
