@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from polyfm.core.design import Design
 from polyfm.core.duality import Assessment, Convex, assess
@@ -19,6 +18,7 @@ from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
 from polyfm.core.penalty import Ridge
 from polyfm.core.problem import Problem
+from polyfm.core.threads import one_thread_of_blas
 from polyfm.estimators.base import PolynomialModel
 from polyfm.estimators.validation import check_features, is_auto
 from polyfm.losses import as_loss
@@ -143,7 +143,7 @@ def certify(estimator, X, y, sample_weight=None, *, tol=1e-3) -> Certificate:
         raise ValueError(f"tol must lie between 0 and 1, got {tol!r}.")
     given = prepared(estimator, X, y, sample_weight)
     model, parts = given.model, []
-    with threadpool_limits(1, user_api="blas"):  # the same bits on any machine
+    with one_thread_of_blas():  # the same bits on any machine
         for problem, parameters in given.problems(model._fitted.model):
             signs = signs_of(model, np.concatenate(parameters.lambdas))
             found = assess(Convex(problem, signs), parameters, few=FEW_FEATURES, tol=tol)

@@ -7,7 +7,6 @@ why. What is here does not claim to.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from polyfm.certificate import FEW_FEATURES, Certificate, certificate_of, prepared, signs_of, summed
 from polyfm.core.duality import Convex, assess
@@ -16,6 +15,7 @@ from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
 from polyfm.core.penalty import Penalty
 from polyfm.core.problem import Problem
+from polyfm.core.threads import one_thread_of_blas
 from polyfm.solvers import run
 from polyfm.training.recipe import Recipe
 
@@ -111,7 +111,7 @@ def diagnose(estimator, X, y, sample_weight=None, *, n_restarts=3, random_state=
     recipe = replace(recipe, model=model._fitted.model, rank=None)
     solved = list(given.problems(recipe.model))
     gradients, curvatures, conditionals = [], [], []
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread_of_blas():
         for problem, parameters in solved:
             gradients.append(relative_gradient(problem, parameters))
             curvatures.append(smallest_curvature(problem, parameters))

@@ -2,15 +2,26 @@
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
 from numba import config
+from threadpoolctl import ThreadpoolController
 
 from polyfm.loops.barrier import Barrier, barrier_of
 
 T = TypeVar("T")
 ROWS_WORTH_A_SUM = 8  # rows a number: with fewer, to clear and add up its sums takes as long as to compute them
+
+
+_libraries = cache(lambda: ThreadpoolController())  # to look for them takes milliseconds
+
+
+def one_thread_of_blas() -> AbstractContextManager:
+    """For the same bits on any machine; and products that are small, or run in threads of our own, would wait."""
+    return _libraries().limit(limits=1, user_api="blas")
 
 
 class Team:

@@ -1,10 +1,7 @@
 """The scikit-learn face: estimators validate and encode, and leave the numbers to `polyfm.training`."""
 
-from polyfm.estimators.bayes import (
-    BayesianFactorizationMachineClassifier,
-    BayesianFactorizationMachineOrdinal,
-    BayesianFactorizationMachineRegressor,
-)
+from polyfm.estimators.bayes import BayesianFactorizationMachineRegressor
+from polyfm.estimators.bayes_classes import BayesianFactorizationMachineClassifier, BayesianFactorizationMachineOrdinal
 from polyfm.estimators.plain import (
     FactorizationMachineClassifier,
     FactorizationMachineRegressor,

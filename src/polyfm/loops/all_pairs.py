@@ -74,6 +74,26 @@ def squares(seen, Q, Z):
     return total
 
 
+@inline
+def conjugate_step(p, v, r, delta, norm):
+    """A step of conjugate gradients along p, whose product with the matrix is v: delta, what is left (r), and the next
+    direction are brought up to date. The squared size of what is left; 0 where the matrix bends no way upwards."""
+    curvature = 0.0
+    for s in range(p.shape[0]):
+        curvature += p[s] * v[s]
+    if not curvature > 0.0:
+        return 0.0
+    step = norm / curvature
+    after = 0.0
+    for s in range(p.shape[0]):
+        delta[s] += step * p[s]
+        r[s] -= step * v[s]
+        after += r[s] * r[s]
+    for s in range(p.shape[0]):
+        p[s] = r[s] + after / norm * p[s]
+    return after
+
+
 @loop(streaming=True)
 def solve_field(seen, Z, G, penalties, members, T, Q, steps, lo, hi):
     """A few steps of conjugate gradients for the factors of each feature from lo to hi, all others fixed. Features of
@@ -116,20 +136,7 @@ def solve_field(seen, Z, G, penalties, members, T, Q, steps, lo, hi):
                 v[s] = penalties[j] * p[s] + n_rows * total
             for m in range(first[j], first[j + 1]):
                 add_product(seen, Z, rows[m], p, v)
-            curvature = 0.0
-            for s in range(k):
-                curvature += p[s] * v[s]
-            if not curvature > 0.0:
-                break
-            step = norm / curvature
-            after = 0.0
-            for s in range(k):
-                delta[s] += step * p[s]
-                r[s] -= step * v[s]
-                after += r[s] * r[s]
-            for s in range(k):
-                p[s] = r[s] + after / norm * p[s]
-            norm = after
+            norm = conjugate_step(p, v, r, delta, norm)
         for s in range(k):
             T[j, s] += delta[s]
         for m in range(first[j], first[j + 1]):
@@ -189,20 +196,7 @@ def solve_features(seen, Z, G, penalties, members, T, A, m, k, steps, lo, hi):
                 push(b, m, k, p, lifted)
                 multiply(seen, Z, G, c, lifted, w)
                 pull_back(b, m, k, w, v)
-            curvature = 0.0
-            for s in range(width):
-                curvature += p[s] * v[s]
-            if not curvature > 0.0:
-                break
-            length = norm / curvature
-            after = 0.0
-            for s in range(width):
-                delta[s] += length * p[s]
-                r[s] -= length * v[s]
-                after += r[s] * r[s]
-            for s in range(width):
-                p[s] = r[s] + after / norm * p[s]
-            norm = after
+            norm = conjugate_step(p, v, r, delta, norm)
         for e in range(first[j], first[j + 1]):
             c = rows[e]
             cofactors(T, j, values[e], m, k, A[c], b)

@@ -1,26 +1,19 @@
 """New users and items in a fitted `Recommender`: by their features alone, by a small solve, or by further training."""
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import ThreadpoolController
 
+from polyfm.core.threads import one_thread_of_blas
 from polyfm.recommend.log import Log, read_log
 from polyfm.recommend.pairs import Pairs, contexts_of, id_column, with_pairs
 from polyfm.recommend.ratings import Ratings
 from polyfm.recommend.sides import Side, Situation, as_table, check_columns, texts_of, with_gaps
 from polyfm.recommend.training import train_pairs
 from polyfm.tabular import columns
-
-
-@cache
-def blas_libraries() -> ThreadpoolController:
-    """To look for them takes longer than to take in a new user."""
-    return ThreadpoolController()
 
 
 class Growing:
@@ -196,7 +189,7 @@ class Growing:
         if not len(fresh):
             return
         if isinstance(self._engine, Pairs):
-            with blas_libraries().limit(limits=1, user_api="blas"):  # its products are small: threads would wait
+            with one_thread_of_blas():  # its products are small: threads would wait
                 self._engine.fold_in(which, fresh, self.users_, self.items_)
             return
         side, at = (self.users_, u) if which == 0 else (self.items_, i)

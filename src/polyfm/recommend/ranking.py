@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_array
-from threadpoolctl import threadpool_limits
 
 from polyfm.core.sparse import checked_sparse
-from polyfm.core.threads import Team
+from polyfm.core.threads import Team, one_thread_of_blas
 from polyfm.estimators.validation import threads_of
 from polyfm.loops import select
 
@@ -73,7 +72,7 @@ def top_n(
     ranking = Ranking(U, V, n, left_out, items, scores)
     n_threads = min(threads_of(n_jobs), max(1, len(U) // CONTEXTS_AT_ONCE))
     bounds = [len(U) * part // n_threads for part in range(n_threads + 1)]
-    with threadpool_limits(1, user_api="blas"), Team(n_threads) as team:  # threads of ours, not of each product
+    with one_thread_of_blas(), Team(n_threads) as team:  # threads of ours, not of each product
         team.run(ranking.rank, list(itertools.pairwise(bounds)))
     return items, scores
 

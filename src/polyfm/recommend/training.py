@@ -8,9 +8,9 @@ from typing import Any
 import joblib
 import numpy as np
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 
 from polyfm.core.parameters import Parameters
+from polyfm.core.threads import one_thread_of_blas
 from polyfm.estimators.callbacks import CallbackTask
 from polyfm.estimators.validation import threads_of
 from polyfm.recommend.all_pairs import as_parameters
@@ -52,7 +52,7 @@ def train_pairs(rec: Any, engine: Pairs, epochs: int | None = None) -> None:
     session = Session(recipe, epochs or rec.max_iter, 0.0, rec.verbose, checkpoint=checkpoint, watch=current_watch())
     if task is not None:
         session.more_hooks = task.hooks
-    with deferred_interrupts(), threadpool_limits(1, user_api="blas"):  # its products are small: threads would wait
+    with deferred_interrupts(), one_thread_of_blas():  # its products are small: threads would wait
         result = session.run(problem, [np.empty(0)], None, seeds, starts=starts, saved=saved)[0].result  # type: ignore[arg-type]
     engine.factors = result.parameters.factors
     if task is not None:

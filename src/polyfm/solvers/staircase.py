@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
-from threadpoolctl import threadpool_limits
 
 from polyfm.core.duality import COUNTS, Convex
 from polyfm.core.parameters import Parameters
 from polyfm.core.penalty import Penalty, Ridge
 from polyfm.core.problem import Problem
+from polyfm.core.threads import one_thread_of_blas
 from polyfm.loops.forms import form_of
 from polyfm.solvers.base import Resume, Solver, run_in_place
 from polyfm.solvers.monitor import Monitor
@@ -99,7 +99,7 @@ class Staircase(Solver):
         return {"gap": np.array([max(state.objective - state.bound, 0.0)])}
 
     def running(self):
-        return threadpool_limits(1, user_api="blas")  # the same bits on any number of threads
+        return one_thread_of_blas()  # the same bits on any number of threads
 
     def update(self, problem: Problem, state: State) -> float | None:
         if state.gap <= self.gap_tol or state.idle >= PATIENCE:

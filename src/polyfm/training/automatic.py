@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from polyfm.core.design import Design
 from polyfm.core.fitted import Fitted
@@ -18,6 +17,7 @@ from polyfm.core.linear import Linear, total_loss
 from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
 from polyfm.core.penalty import Ridge
+from polyfm.core.threads import one_thread_of_blas
 from polyfm.solvers import automatic, interrupts, run, solver_class
 from polyfm.training.folds import ranks_by_content, sample_by_content
 from polyfm.training.path import revived
@@ -75,7 +75,7 @@ def choose_penalties(
     of every step: its number, how many there are at most, and what was found.
     """
     data = Rows(X.tocsr() if hasattr(X, "tocsr") else X, targets, weight)
-    with threadpool_limits(1, user_api="blas"):  # the same bits on any machine
+    with one_thread_of_blas():  # the same bits on any machine
         return _Search(recipe, data, strata, seeds, say).run(design)
 
 
@@ -84,7 +84,7 @@ def choose_alpha(
 ) -> float:
     """The alpha with which the linear model alone is best on held-out rows."""
     data = Rows(X.tocsr() if hasattr(X, "tocsr") else X, targets, weight)
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread_of_blas():
         return _Search(recipe, data, strata, np.array([seed]), lambda done, total, note: None).alpha()
 
 

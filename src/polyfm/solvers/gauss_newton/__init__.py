@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgError
-from threadpoolctl import threadpool_limits
 
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
+from polyfm.core.threads import one_thread_of_blas
 from polyfm.solvers.base import Resume, Solver
 from polyfm.solvers.directions import descend_all_lambdas
 from polyfm.solvers.gauss_newton.objectives import Reduced, Rows, monomials_of
@@ -64,7 +64,7 @@ class GaussNewton(Solver):
 
     def running(self):
         # The matrices are small; and BLAS on several threads would add up in another order, and give other bits.
-        return threadpool_limits(1, user_api="blas")
+        return one_thread_of_blas()
 
     def update(self, problem: Problem, state: State) -> float | None:
         if self.fit_lambdas:

@@ -1,0 +1,265 @@
+"""Bayesian factorization machines for classes: without an order, by probit models, and with one, by cut points."""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import log_ndtr, log_softmax
+from sklearn.utils.validation import check_is_fitted
+
+from polyfm.estimators._sklearn import fit_context, with_callbacks
+from polyfm.estimators.bayes import Bayesian
+from polyfm.estimators.bayes_docstrings import documented_bayes
+from polyfm.estimators.targets import Classifier
+
+
+@documented_bayes
+class BayesianFactorizationMachineClassifier(Bayesian, Classifier):
+    _likelihood = "probit"
+    _parameter_constraints = Bayesian._parameter_constraints | {
+        "class_weight": Classifier._parameter_constraints["class_weight"]
+    }
+
+    def __init__(
+        self,
+        *,
+        degree=2,
+        n_components=10,
+        inference="variational",
+        groups="auto",
+        n_samples=50,
+        thinning=2,
+        class_weight=None,
+        fit_lower="explicit",
+        fit_linear=True,
+        fit_intercept=True,
+        max_iter=200,
+        tol=1e-3,
+        checkpoint=None,
+        checkpoint_interval=10,
+        warm_start=False,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.degree = degree
+        self.n_components = n_components
+        self.inference = inference
+        self.groups = groups
+        self.n_samples = n_samples
+        self.thinning = thinning
+        self.class_weight = class_weight
+        self.fit_lower = fit_lower
+        self.fit_linear = fit_linear
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.checkpoint = checkpoint
+        self.checkpoint_interval = checkpoint_interval
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model; more than two classes are learned one against the rest.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight of 2 is the row twice.
+
+        Returns
+        -------
+        self : object
+        """
+        return self._fit(X, y, sample_weight)
+
+    def decision_function(self, X):
+        """Scores: positive for the second of two classes, largest for the predicted one of more. The normal
+        distribution function of a score is the probability of the class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,), or (n_samples, n_classes) with more than two classes
+        """
+        scores = self._of_posterior("scores", X)
+        return scores[0] if len(self.classes_) == 2 else scores.T
+
+    def predict_proba(self, X):
+        """Class probabilities. What is not known of the parameters draws them towards each other.
+
+        Those of several classes, learned one against the rest, are normalised to sum to one.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        p : ndarray of shape (n_samples, n_classes)
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X):
+        """Logarithms of the class probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_p : ndarray of shape (n_samples, n_classes)
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([log_ndtr(-scores), log_ndtr(scores)])
+        return log_softmax(log_ndtr(scores), axis=1)
+
+
+@documented_bayes
+class BayesianFactorizationMachineOrdinal(Bayesian, Classifier):
+    _likelihood = "ordered"
+    _is_ordered = True
+    _parameter_constraints = {
+        name: allowed for name, allowed in Bayesian._parameter_constraints.items() if name != "fit_intercept"
+    }
+    class_weight = None
+    fit_intercept = False  # cut points take its place
+
+    def __init__(
+        self,
+        *,
+        degree=2,
+        n_components=10,
+        inference="variational",
+        groups="auto",
+        n_samples=50,
+        thinning=2,
+        fit_lower="explicit",
+        fit_linear=True,
+        max_iter=200,
+        tol=1e-3,
+        checkpoint=None,
+        checkpoint_interval=10,
+        warm_start=False,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.degree = degree
+        self.n_components = n_components
+        self.inference = inference
+        self.groups = groups
+        self.n_samples = n_samples
+        self.thinning = thinning
+        self.fit_lower = fit_lower
+        self.fit_linear = fit_linear
+        self.max_iter = max_iter
+        self.tol = tol
+        self.checkpoint = checkpoint
+        self.checkpoint_interval = checkpoint_interval
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Class labels, such as ratings: their order is that of sorting.
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight of 2 is the row twice.
+
+        Returns
+        -------
+        self : object
+        """
+        return self._fit(X, y, sample_weight)
+
+    def _targets(self, codes: np.ndarray, dtype) -> list[np.ndarray]:
+        return [codes.astype(dtype)]
+
+    @property
+    def cut_points_(self) -> np.ndarray:
+        """(n_classes - 1,): where one class ends and the next begins; with Gibbs sampling, the means."""
+        check_is_fitted(self)
+        cuts: Any = self._posterior[0].cuts
+        return cuts if cuts.ndim == 1 else cuts.mean(axis=0)
+
+    def predict_proba(self, X):
+        """Class probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        p : ndarray of shape (n_samples, n_classes)
+        """
+        p = self._of_posterior("class_probabilities", X)[0]
+        return p / p.sum(axis=1, keepdims=True)
+
+    def predict_log_proba(self, X):
+        """Logarithms of the class probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_p : ndarray of shape (n_samples, n_classes)
+        """
+        return np.log(self.predict_proba(X))
+
+    def decision_function(self, X):
+        """Logarithms of the class probabilities; of two classes, the difference of the two.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,), or (n_samples, n_classes) with more than two classes
+        """
+        scores = self.predict_log_proba(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict_mean(self, X):
+        """The expected label, where labels are numbers: less wrong by its square than the most probable one.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        p = self.predict_proba(X)
+        if self.classes_.dtype.kind not in "biuf":
+            raise TypeError(f"predict_mean needs labels that are numbers, and these are {self.classes_.dtype}.")
+        return p @ self.classes_.astype(np.float64)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # of classes without an order, which scikit-learn's checks have
+        return tags
