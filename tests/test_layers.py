@@ -32,13 +32,14 @@ LAYERS = [
         "modelfile",
         "libfm",
     ],
+    ["export"],
     ["reproduce"],
     ["cli", "__main__", "__init__"],
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 DOORS = (
     "kernels", "losses", "display", "interpretation", "certificate", "diagnosis", "modelfile", "datafiles", "libfm",
-    "tabular", "conversion", "datasets", "estimators", "solvers", "reproduce", "recommend",
+    "tabular", "conversion", "datasets", "estimators", "solvers", "reproduce", "recommend", "export",
 )  # fmt: skip
 
 

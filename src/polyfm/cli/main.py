@@ -8,6 +8,7 @@ import click
 import polyfm
 from polyfm.cli.ending import let_go_of_output, quiet_ends, whole_process
 from polyfm.cli.explain import explain, info
+from polyfm.cli.export import export
 from polyfm.cli.fit import fit
 from polyfm.cli.predict import evaluate, predict
 from polyfm.cli.recommend import recommend
@@ -58,7 +59,7 @@ def cli() -> None:
     """Factorization machines and polynomial networks: from a file to a model and back."""
 
 
-for command in (fit, predict, evaluate, explain, info, recommend, reproduce):
+for command in (fit, predict, evaluate, explain, info, export, recommend, reproduce):
     cli.add_command(command)
 
 

@@ -108,6 +108,8 @@ OURS: dict[str, Callable[[Path], tuple[str, Callable[[bytes], bool]]]] = {
         "a file of predictions or recommendations",
         lambda head: _is_predictions(head) or _is_recommendations(head),
     ),
+    "onnx": lambda path: ("an ONNX model of polyfm's", lambda head: b"\x06polyfm" in head[:64]),
+    "c": lambda path: ("a C file of polyfm's", lambda head: head.startswith(b"/* A ") and b"written by polyfm" in head),
     "plot": lambda path: (
         f"a {picture_format(path)} picture",
         lambda head: head.startswith(PICTURES[picture_format(path)]),
