@@ -221,22 +221,30 @@ def _ndcg(U, V, hidden) -> float:
 
 
 def warp(arguments: argparse.Namespace) -> None:
-    """Ten ratings of each user held out, every rating a positive."""
+    """Ten ratings of each user held out, every rating a positive; means over five splits."""
     table = movielens_100k()
-    mixed = table.iloc[np.random.RandomState(0).permutation(len(table))]
-    held_out = mixed.groupby("user").cumcount() < 10
-    train, test = mixed[~held_out], mixed[held_out]
-    for loss, k, epochs in (("warp", 10, 10), ("warp", 30, 30), ("bpr", 30, 30)):
-        rec = Recommender(feedback="implicit", loss=loss, n_components=k, max_iter=epochs, random_state=0).fit(train)
-        known = test[test.item.isin(train.item)]
-        at = rec.users_.find(known.user), rec.items_.find(known.item)
-        relevant = sp.csr_matrix((np.ones(len(known)), at), shape=rec.seen_.shape)
-        U, V = rec._engine.vectors(0, rec.users_.X), rec._item_vectors()
-        for how, exclude in (("seen items left in", None), ("left out", rec.seen_)):
-            found = ranking_metrics(top_n(U, V, 10, exclude=exclude)[0], relevant)
-            auc = auc_score(U, V, relevant, exclude)
+    for loss, k, epochs, reg, rate in (
+        ("warp", 10, 10, 0.01, 0.05), ("warp", 30, 30, 0.01, 0.05), ("warp", 30, 50, 1.0, 0.1),
+        ("bpr", 30, 30, 0.01, 0.05),
+    ):  # fmt: skip
+        found: dict[str, list[tuple[float, float]]] = {"seen items left in": [], "left out": []}
+        for split in range(5):
+            mixed = table.iloc[np.random.RandomState(split).permutation(len(table))]
+            held_out = mixed.groupby("user").cumcount() < 10
+            train, test = mixed[~held_out], mixed[held_out]
+            options = {"n_components": k, "max_iter": epochs, "reg": reg, "learning_rate": rate, "random_state": split}
+            rec = Recommender(feedback="implicit", loss=loss, **options).fit(train)
+            known = test[test.item.isin(train.item)]
+            at = rec.users_.find(known.user), rec.items_.find(known.item)
+            relevant = sp.csr_matrix((np.ones(len(known)), at), shape=rec.seen_.shape)
+            U, V = rec._engine.vectors(0, rec.users_.X), rec._item_vectors()
+            for (_, scores), exclude in zip(found.items(), (None, rec.seen_), strict=True):
+                precision = ranking_metrics(top_n(U, V, 10, exclude=exclude)[0], relevant)["precision"]
+                scores.append((precision, auc_score(U, V, relevant, exclude)))
+        for how, scores in found.items():
+            precision, auc = np.mean(scores, axis=0)
             print(
-                f"{loss} k={k} epochs={epochs}, {how}: precision@10 {found['precision']:.4f} AUC {auc:.4f}", flush=True
+                f"{loss} {k=} {epochs=} {reg=} {rate=}, {how}: precision@10 {precision:.4f} AUC {auc:.4f}", flush=True
             )
 
 

@@ -30,12 +30,13 @@ NONZEROS_OF_FOLDS = 3e5  # in all folds together: where one has more, it tells e
 MOST_NONZEROS = 3e7  # that a search looks at
 LARGEST_ALPHA, N_ALPHAS = 10.0, 9  # in units of the mean second derivative; each a quarter of the one before
 N_BETAS = {True: 11, False: 13}  # halvings of beta_max, with and without linear weights, which set it high
-EPOCHS = 4  # at each beta
-EPOCHS_OF_FEW = 10  # the same, of models with many local minima, while data are few: what is judged must be near one
-TOL = 1e-5
+EPOCHS = 10  # at each beta, at most
+TOL = 5e-3  # of an epoch's gain, at which a fit tells enough: what is judged must be like what the last fit will be
+TOL_OF_FEW = 1e-5  # the same, of models with many local minima, while data are few
 PATIENCE = 2  # penalties without a gain
 WORSE = 1.02  # a loss this many times the best ends the path
-IN_DOUBT = 0.5  # standard errors within which the stronger of two penalties is taken
+CERTAIN = 3.0  # standard errors above the best, which end it at once
+IN_DOUBT = 0.5  # standard errors within which the stronger of two neighbours is taken
 N_BLOCKS = 50  # of held-out rows, whose losses tell the standard error
 BEYOND = 0.25  # of the range of the targets: farther outside, a held-out prediction counts as if it were there
 
@@ -148,7 +149,7 @@ class _Search:
             if _best(losses) == len(losses) - 1:
                 self.near = list(fits)
             self._say("alpha", part * unit / self.growth, losses[-1])
-            if len(losses) - 1 - _best(losses) >= PATIENCE or interrupts.interrupted():
+            if self._is_past(losses, 1.0) or interrupts.interrupted():
                 break
         at = _choose(losses, len(self.folds))
         return float(LARGEST_ALPHA * 4.0**-at * unit / self.growth)
@@ -179,11 +180,18 @@ class _Search:
                 break
             losses.append(np.concatenate(found))
             self._say("beta", scales[-1] * 2.0**-j, losses[-1])
-            best = _best(losses)
-            worse = losses[-1].sum() > WORSE * losses[best].sum()
-            if (j - best >= PATIENCE and worse) or interrupts.interrupted():
+            if self._is_past(losses, WORSE) or interrupts.interrupted():
                 break
         return 2.0 ** -_choose(losses, len(self.folds))
+
+    def _is_past(self, losses: list[np.ndarray], worse: float) -> bool:
+        """Whether the best is behind: the last is worse beyond doubt, or this many times worse and not the first."""
+        best, last = _best(losses), len(losses) - 1
+        if best == last:
+            return False
+        difference, error = _difference(losses[last], losses[best], len(self.folds))
+        enough = last - best >= PATIENCE and losses[last].sum() > worse * losses[best].sum()
+        return enough or difference > CERTAIN * error
 
 
 class Path:
@@ -211,11 +219,11 @@ class Path:
         name = automatic(self.recipe.model, self.design)
         recipe = self.recipe.with_beta(self.betas(part))
         few = self.data.nnz < NONZEROS_OF_FOLDS and _has_many_minima(self.recipe.model)
-        epochs = max(EPOCHS_OF_FEW if few else EPOCHS, solver_class(name).window or 0)
+        tol, epochs = TOL_OF_FEW if few else TOL, max(EPOCHS, solver_class(name).window or 0)
         for t, (y, seed) in enumerate(zip(self.data.targets, map(int, self.seeds), strict=True)):
             problem = recipe.problem(self.design, y, self.data.weight)
             start = revived(self.parameters[t], self.fresh[t])
-            result = run(recipe.make_solver(name, seed), problem, start, max_iter=epochs, tol=TOL)
+            result = run(recipe.make_solver(name, seed), problem, start, max_iter=epochs, tol=tol)
             if result.interrupted and not interrupts.interrupted():
                 raise KeyboardInterrupt  # which nobody defers, and nothing has been learned yet
             self.parameters[t] = result.parameters
@@ -272,17 +280,22 @@ def _best(losses: list[np.ndarray]) -> int:
     return int(np.argmin(np.nan_to_num([block.sum() for block in losses], nan=np.inf)))
 
 
+def _difference(losses: np.ndarray, others: np.ndarray, n_folds: int) -> tuple[float, float]:
+    """Of two sums over the same blocks of rows, with its standard error."""
+    repeated = max(1.0, n_folds / N_PARTS)  # times that the same rows were held out
+    difference = losses - others
+    size = float(np.max(np.abs(difference))) or 1.0  # whose square may overflow
+    return float(difference.sum()), size * float(np.std(difference / size)) * math.sqrt(len(difference) * repeated)
+
+
 def _choose(losses: list[np.ndarray], n_folds: int) -> float:
-    """Which of the losses, from strong to weak penalties, to take: the strongest that is not worse than the best beyond
+    """Which of the losses, from strong to weak penalties, to take: the one before the best, if that is not worse beyond
     doubt, or else the minimum of the parabola through the best and its neighbours."""
     best = _best(losses)
-    repeated = max(1.0, n_folds / N_PARTS)  # times that the same rows were held out
-    for i in range(best):
-        difference = losses[i] - losses[best]
-        size = float(np.max(np.abs(difference))) or 1.0  # whose square may overflow
-        doubt = size * float(np.std(difference / size)) * math.sqrt(len(difference) * repeated)
-        if difference.sum() <= IN_DOUBT * doubt:
-            return float(i)
+    if best > 0:
+        difference, error = _difference(losses[best - 1], losses[best], n_folds)
+        if difference <= IN_DOUBT * error:
+            return float(best - 1)
     if best in (0, len(losses) - 1):
         return float(best)
     before, least, after = (losses[i].sum() for i in (best - 1, best, best + 1))

@@ -53,13 +53,13 @@ def _terms(x: np.ndarray, largest, column) -> np.ndarray:
 def ranks_by_content(X, strata: np.ndarray | None, seed: int) -> np.ndarray:
     """A random order of the distinct rows, in each stratum: equal rows have equal ranks, 0 and up."""
     hashes = row_hashes(X, seed)
-    if len(hashes) > MOST_COPIES * len(np.unique(hashes)):
+    ordered = np.sort(hashes)
+    if len(hashes) > MOST_COPIES * (1 + np.count_nonzero(ordered[1:] != ordered[:-1])):
         with np.errstate(over="ignore"):
             hashes = _mixed(hashes + _number_among_equals(hashes) * _MULTIPLIERS[0])
     ranks = np.empty(len(hashes), dtype=np.int64)
-    labels = np.zeros(len(hashes), dtype=np.int64) if strata is None else strata
-    for label in np.unique(labels):
-        here = labels == label
+    everywhere: list[slice | np.ndarray] = [slice(None)]
+    for here in everywhere if strata is None else [strata == label for label in np.unique(strata)]:
         ranks[here] = np.unique(hashes[here], return_inverse=True)[1]
     return ranks
 
