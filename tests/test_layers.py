@@ -32,14 +32,14 @@ LAYERS = [
         "modelfile",
         "libfm",
     ],
-    ["export"],
+    ["export", "reporting"],
     ["reproduce"],
     ["cli", "__main__", "__init__"],
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 DOORS = (
     "kernels", "losses", "display", "interpretation", "certificate", "diagnosis", "modelfile", "datafiles", "libfm",
-    "tabular", "conversion", "datasets", "estimators", "solvers", "reproduce", "recommend", "export",
+    "tabular", "conversion", "datasets", "estimators", "solvers", "reproduce", "recommend", "export", "reporting",
 )  # fmt: skip
 
 

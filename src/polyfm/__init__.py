@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from polyfm.interpretation import explain, interactions
     from polyfm.modelfile import load_model, model_info, save_model
+    from polyfm.reporting import report
     from polyfm.tabular import TableEncoder
 
 __version__ = "0.1.0"
@@ -53,6 +54,7 @@ __all__ = [
     "load_model",
     "losses",
     "model_info",
+    "report",
     "save_model",
 ]
 
@@ -65,6 +67,7 @@ _HOMES = (
     "diagnosis",
     "modelfile",
     "tabular",
+    "reporting",
 )  # of the other names
 
 

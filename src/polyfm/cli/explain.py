@@ -7,12 +7,10 @@ from functools import reduce
 from pathlib import Path
 
 import click
-import numpy as np
-import scipy.sparse as sp
 
 from polyfm.cli.common import data_options, make_source, plainly
 from polyfm.cli.paths import check_outputs, output_option, picture_format
-from polyfm.cli.saved import Saved
+from polyfm.cli.saved import Saved, stacked
 from polyfm.cli.sources import Source
 from polyfm.cli.terminal import need_output, print_json, print_table, say, show
 from polyfm.datafiles import DataFileError
@@ -62,7 +60,7 @@ def explain(model, degree, top, label, data, row, impossible, plot, as_json, **r
     chosen = _class(saved, label)
     options = {"degree": degree, "top": top, "target": chosen, "impossible": impossible}
     if row is None:
-        options["X"] = None if data is None else _all_rows(saved, source)
+        options["X"] = None if data is None else stacked([X for X, *_ in saved.chunks(source, with_target=False)])
         title = "Strongest interactions"
         table = interactions(saved.model, **options)
     else:
@@ -154,15 +152,6 @@ def _class(saved: Saved, label: str | None):
     if label is not None and not several and labels[label] != saved.classes[1]:
         raise click.UsageError(f"Of two classes, the model speaks for {str(saved.classes[1])!r}: leave out --class.")
     return labels[label] if label is not None else None
-
-
-def _all_rows(saved: Saved, source: Source):
-    chunks = [X for X, *_ in saved.chunks(source, with_target=False)]
-    if hasattr(chunks[0], "iloc"):
-        import pandas
-
-        return pandas.concat(chunks)
-    return sp.vstack(chunks, format="csr") if sp.issparse(chunks[0]) else np.vstack(chunks)
 
 
 def _nth_row(saved: Saved, source: Source, row: int):

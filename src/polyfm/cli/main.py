@@ -12,6 +12,7 @@ from polyfm.cli.export import export
 from polyfm.cli.fit import fit
 from polyfm.cli.predict import evaluate, predict
 from polyfm.cli.recommend import recommend
+from polyfm.cli.report import report
 from polyfm.cli.reproduce import reproduce
 from polyfm.cli.terminal import one_line
 
@@ -59,7 +60,7 @@ def cli() -> None:
     """Factorization machines and polynomial networks: from a file to a model and back."""
 
 
-for command in (fit, predict, evaluate, explain, info, export, recommend, reproduce):
+for command in (fit, predict, evaluate, explain, info, report, export, recommend, reproduce):
     cli.add_command(command)
 
 

@@ -18,7 +18,8 @@ PICTURES: dict[str, tuple[bytes, ...]] = {  # how files of the formats begin tha
     "jpg": (b"\xff\xd8",), "jpeg": (b"\xff\xd8",), "webp": (b"RIFF",), "tif": (b"II*\0", b"MM\0*"),
     "tiff": (b"II*\0", b"MM\0*"), "eps": (b"%!PS",), "ps": (b"%!PS",), "pgf": (b"%% Creator",),
 }  # fmt: skip
-NOT_CSV = {".parquet", ".pq", ".tsv", ".tab", ".json", ".gz", ".bz2", ".xz", ".zip", ".xlsx"}
+REPORTS = {".html", ".htm"}
+NOT_CSV = {".parquet", ".pq", ".tsv", ".tab", ".json", ".gz", ".bz2", ".xz", ".zip", ".xlsx", *REPORTS}
 
 
 class OutputFile(click.Path):
@@ -105,8 +106,12 @@ OURS: dict[str, Callable[[Path], tuple[str, Callable[[bytes], bool]]]] = {
     "model": lambda path: ("a polyfm model file", _container("polyfm-model")),
     "checkpoint": lambda path: ("a checkpoint of polyfm", _container("polyfm-checkpoint")),
     "out": lambda path: (
-        "a file of predictions or recommendations",
-        lambda head: _is_predictions(head) or _is_recommendations(head),
+        ("a report of polyfm's", lambda head: b'<meta name="generator" content="polyfm' in head)
+        if path.suffix.lower() in REPORTS
+        else (
+            "a file of predictions or recommendations",
+            lambda head: _is_predictions(head) or _is_recommendations(head),
+        )
     ),
     "onnx": lambda path: ("an ONNX model of polyfm's", lambda head: b"\x06polyfm" in head[:64]),
     "c": lambda path: ("a C file of polyfm's", lambda head: head.startswith(b"/* A ") and b"written by polyfm" in head),

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 import numpy as np
+import scipy.sparse as sp
 
 from polyfm.cli.sources import Source, listed
 from polyfm.cli.terminal import note
@@ -66,7 +67,7 @@ class Saved:
 
     def _as_in_training(self, source: Source, with_target: bool, keep: tuple[str, ...]) -> Source:
         """The source, read as the table that the model was trained on was read."""
-        known = _table_of(self.path)
+        known = table_of(self.path)
         if with_target and source.target is None:
             source = replace(source, target=known.get("target"))
         if source.kind == "parquet":
@@ -148,6 +149,15 @@ class Saved:
                     )
 
 
-def _table_of(path: Path) -> dict[str, Any]:
+def stacked(chunks: list[Any]) -> Any:
+    """Rows that came in chunks, in one."""
+    if hasattr(chunks[0], "iloc"):
+        import pandas
+
+        return pandas.concat(chunks)
+    return sp.vstack(chunks, format="csr") if sp.issparse(chunks[0]) else np.vstack(chunks)
+
+
+def table_of(path: Path) -> dict[str, Any]:
     """What the model file knows of the table that was learned from."""
     return model_info(path)["table"] or {}

@@ -2,9 +2,9 @@
 
 import click
 import numpy as np
-import sklearn.metrics
 
 from polyfm.cli.terminal import note
+from polyfm.reporting.scores import of_classes, of_numbers, unknown_labels
 
 
 def scores(model, X, y) -> dict[str, float]:
@@ -17,27 +17,15 @@ def metrics(y, values, classes=None) -> dict[str, float]:
     if classes is None:
         if y.dtype.kind in "OUS":
             raise click.UsageError(f"The model predicts numbers, and the target holds text such as {str(y[0])!r}.")
-        r2 = {"R2": float(sklearn.metrics.r2_score(y, values))} if len(y) > 1 else {}
-        return {
-            **r2,
-            "RMSE": float(sklearn.metrics.root_mean_squared_error(y, values)),
-            "MAE": float(sklearn.metrics.mean_absolute_error(y, values)),
-        }
-    known = set(classes.tolist())
-    unknown = [label for label in np.unique(y).tolist() if label not in known]
+        return of_numbers(y, values)
+    unknown = unknown_labels(y, classes)
     if unknown:
         shown = ", ".join(repr(str(label)) for label in unknown[:3]) + (" ..." if len(unknown) > 3 else "")
         if len(unknown) == len(np.unique(y)):
             there = ", ".join(repr(str(label)) for label in classes[:20])
             raise click.UsageError(f"The target has none of the model's classes, {there}, but {shown}.")
         note(f"the model does not know {shown}: such rows count as errors, and there are no scores of probabilities.")
-    labels = values if values.ndim == 1 else classes[values.argmax(axis=1)]
-    found = {"accuracy": float(np.mean(y == labels))}
-    if values.ndim == 2 and not unknown:
-        found["log loss"] = float(sklearn.metrics.log_loss(y, values, labels=classes))
-        if len(classes) == 2 and len(np.unique(y)) == 2:
-            found["ROC AUC"] = float(sklearn.metrics.roc_auc_score(y == classes[1], values[:, 1]))
-    return found
+    return of_classes(y, values, classes)
 
 
 class Progressive:
