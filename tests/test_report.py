@@ -22,6 +22,7 @@ from polyfm import (
     explain,
     interactions,
 )
+from polyfm.estimators.summary import escaped
 from polyfm.reporting import charts
 from polyfm.tabular import TableEncoder
 
@@ -146,7 +147,7 @@ def test_text_of_users_stays_text(tmp_path):
     found = polyfm.report(pipeline, table, y, tmp_path / "evil.html", title=EVIL)
     page = sound(found)
     assert '<script>alert("1")</script>&\'\\x1b\\u202e' in page.text
-    assert charts.text("\ud800\n<") == "\\ud800 &lt;"
+    assert escaped("\ud800\n<") == "\\ud800 &lt;"
     assert (tmp_path / "evil.html").read_bytes() == found.html.encode()
     assert "<iframe" in found._repr_html_()
     assert "<script" not in found._repr_html_()

@@ -13,12 +13,15 @@ from collections import Counter
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn import get_config
 
+from polyfm.files.tables import required
 from polyfm.reading.certainty import Certainty
 from polyfm.reading.polynomial import Polynomial
 from polyfm.reading.strongest import BUDGET, strongest, warn_of_missing
 from polyfm.reading.subject import Subject
 from polyfm.reading.together import Together
+from polyfm.tabular.columns import is_polars
 
 
 def interactions(
@@ -78,9 +81,10 @@ def interactions(
 
     Returns
     -------
-    table : pandas.DataFrame
-        Columns `feature_1` .. `feature_m` and `weight`, the largest magnitude first. Of a Bayesian machine, `std` has
-        the standard deviation of each weight (without dummy features).
+    table : DataFrame
+        Of pandas; of polars where `X` is, or after ``sklearn.set_config(transform_output="polars")``. Columns
+        `feature_1` .. `feature_m` and `weight`, the largest magnitude first. Of a Bayesian machine, `std` has the
+        standard deviation of each weight (without dummy features).
 
     See Also
     --------
@@ -118,7 +122,7 @@ def interactions(
     if certainty.is_known:
         spreads = _spreads(scale, d)
         table["std"] = certainty.of(terms, features) * (1.0 if spreads is None else np.prod(spreads[features], axis=1))
-    return table
+    return _as_given(table, X)
 
 
 def explain(estimator, x, *, feature_names=None, target=None, max_degree_terms=100):
@@ -145,7 +149,8 @@ def explain(estimator, x, *, feature_names=None, target=None, max_degree_terms=1
 
     Returns
     -------
-    table : pandas.DataFrame
+    table : DataFrame
+        Of pandas; of polars where `x` is, or after ``sklearn.set_config(transform_output="polars")``.
         By degree, and the largest contributions first. Columns `term` (a text), `degree`, `value` (of the product of
         features), `weight` and `contribution`, the product of the two. Degree 0 is the intercept. Of a pipeline on a
         table, `input` has what stood in the columns that the features were made from. Of a Bayesian machine, `std` has
@@ -205,7 +210,7 @@ def explain(estimator, x, *, feature_names=None, target=None, max_degree_terms=1
     table = pd.DataFrame(rows, columns=["term", "input", "degree", "value", "weight", "contribution"])
     if certainty.is_known:
         table["std"] = stds
-    return table if row.inputs else table.drop(columns="input")
+    return _as_given(table if row.inputs else table.drop(columns="input"), x)
 
 
 # -- arguments --------------------------------------------------------------------------------------------------------
@@ -220,6 +225,14 @@ def _pandas(function: str):
             'pip install "polyfm[table]"'
         ) from None
     return pandas
+
+
+def _as_given(table, given):
+    """The table in the kind of what was given, or that scikit-learn is configured for."""
+    if not is_polars(given) and get_config()["transform_output"] != "polars":
+        return table
+    polars = required("polars", "table", "transform_output='polars'")
+    return polars.DataFrame({name: column.tolist() for name, column in table.items()})
 
 
 def _together(subject: Subject, groups, X) -> Together | None:

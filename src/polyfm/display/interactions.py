@@ -10,6 +10,7 @@ from polyfm.display.axes import axes_for
 from polyfm.display.texts import CHARACTER, FONT, SMALLEST_FONT, fit_labels, inches, literal, size_of
 from polyfm.interpretation import interactions, monomial
 from polyfm.reading.labels import short_names
+from polyfm.tabular.columns import as_pandas
 
 DIVERGING = "RdBu_r"  # red above zero, blue below: safe for red-green colour blindness
 POSITIVE, NEGATIVE = "#B2182B", "#2166AC"  # its ends
@@ -24,7 +25,7 @@ class InteractionDisplay:
 
     Parameters
     ----------
-    table : pandas.DataFrame
+    table : DataFrame
         As `interactions` gives it.
     weight_name : str, default="weight of the product"
         What the weights are, for the axis.
@@ -49,7 +50,7 @@ class InteractionDisplay:
     """
 
     def __init__(self, table, *, weight_name="weight of the product"):
-        self.table = table
+        self.table = as_pandas(table)
         self.weight_name = weight_name
 
     @classmethod

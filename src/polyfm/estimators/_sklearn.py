@@ -16,8 +16,19 @@ except ImportError:
         return method
 
 
+class FactsMixin:
+    """Notebooks show `_facts_html()` above scikit-learn's own diagram of an estimator."""
+
+    def _html_repr(self) -> str:  # what `_repr_html_` and `_repr_mimebundle_` ask for
+        return self._facts_html() + super()._html_repr()  # type: ignore[misc]
+
+    def _facts_html(self) -> str:
+        return ""
+
+
 __all__ = [
     "CallbackSupportMixin",
+    "FactsMixin",
     "HasMethods",
     "Interval",
     "RealNotInt",

@@ -24,8 +24,9 @@ from polyfm.core.fitted import Fitted
 from polyfm.core.model import MOST_DEGREE, Model, build_model
 from polyfm.core.parameters import Parameters
 from polyfm.core.sparse import checked_sparse
-from polyfm.estimators._sklearn import CallbackSupportMixin, Interval, StrOptions, check_sample_weight
+from polyfm.estimators._sklearn import CallbackSupportMixin, FactsMixin, Interval, StrOptions, check_sample_weight
 from polyfm.estimators.callbacks import CallbackTask
+from polyfm.estimators.summary import facts_html
 from polyfm.estimators.validation import (
     LARGEST,
     as_ridge,
@@ -60,7 +61,7 @@ OF_TRAINING = (
 PENALTY = [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), "array-like", dict]
 
 
-class PolynomialModel(CallbackSupportMixin, BaseEstimator):
+class PolynomialModel(FactsMixin, CallbackSupportMixin, BaseEstimator):
     """What the four estimators share. Subclasses set the kernel and encode their targets."""
 
     _kernel: str
@@ -448,6 +449,9 @@ class PolynomialModel(CallbackSupportMixin, BaseEstimator):
         if type(X) is np.ndarray:
             return bool(np.isfinite(X.sum()))
         return X.format == "csr" and X.indices.dtype == np.int32 and bool(np.isfinite(X.data.sum()))
+
+    def _facts_html(self) -> str:
+        return facts_html(self) if hasattr(self, "_fitted") else ""
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,5 +1,7 @@
 """What there is to say of a fitted estimator in a few lines, for people."""
 
+import html
+import unicodedata
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,17 @@ from polyfm.solvers.registry import INFERENCE
 
 KERNELS = {"anova": "Factorization machine", "homogeneous": "Polynomial network"}
 MOST_CLASSES = 5
+JOINERS = "\u200c\u200d"  # invisible, but part of how Persian, Hindi and emoji are spelled
+
+
+def escaped(value: object) -> str:
+    """Any text, safe within HTML: marks of HTML are escaped, and what would steer or hide is made visible."""
+    shown = "".join(c if c.isprintable() or c in JOINERS else _visible(c) for c in str(value))
+    return html.escape(shown, quote=True)
+
+
+def _visible(c: str) -> str:
+    return " " if c in "\n\t" or unicodedata.category(c) == "Zs" else c.encode("unicode_escape").decode()
 
 
 def brief(value: float) -> str:
@@ -44,6 +57,17 @@ def facts(estimator: Any) -> list[tuple[str, str]]:
     if penalties:
         found.append(("Penalties", ", ".join(penalties)))
     return found + _of_training(estimator) + _of_results(estimator)
+
+
+def facts_html(estimator: Any) -> str:
+    """The facts as a small table, for notebooks light and dark."""
+    style = "border:0;padding:1px 14px 1px 0;text-align:left;background:none"
+    rows = "".join(
+        f'<tr style="background:none"><td style="{style};opacity:.65">{escaped(name)}</td>'
+        f'<td style="{style}">{escaped(value)}</td></tr>'
+        for name, value in facts(estimator)
+    )
+    return f'<table style="border:0;margin:0 0 6px;font-size:90%">{rows}</table>'
 
 
 def _penalty(estimator: Any, name: str) -> str:

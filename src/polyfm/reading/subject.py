@@ -144,12 +144,32 @@ def _checked_names(feature_names, d: int) -> np.ndarray:
     return array
 
 
+def _in_order(model, x) -> Any:
+    """A row that has names, a dict or a Series, as a list in the order of the features."""
+    names = getattr(model, "feature_names_in_", None)
+    if sp.issparse(x) or not (isinstance(x, dict) or (hasattr(x, "index") and hasattr(x, "to_dict"))):
+        return x
+    if names is None:
+        if isinstance(x, dict):
+            raise ValueError("x is a dict, and the model knows its features by number alone: pass an array.")
+        return x
+    if hasattr(x, "columns"):
+        return x  # a table of one row, whose names have been checked
+    row = dict(x)
+    lacking = [name for name in names if name not in row]
+    if lacking and not isinstance(x, dict):
+        return x  # a Series without these names, by position
+    if lacking:
+        raise ValueError(f"x lacks {lacking[0]!r}, a feature that the model was fitted on: pass a value for each.")
+    return [row[name] for name in names]
+
+
 def _nonzeros(model, x) -> tuple[np.ndarray, np.ndarray]:
     """Positions and values of the features of one row that are not 0."""
     d = model.n_features_in_
     if hasattr(x, "columns"):
         validate_data(model, x, reset=False, skip_check_array=True)  # names and their order
-    x = checked_sparse(x, "x")
+    x = checked_sparse(_in_order(model, x), "x")
     if np.iscomplexobj(x.data if sp.issparse(x) else x):
         raise ValueError("x holds complex numbers; features are real ones.")
     if sp.issparse(x):

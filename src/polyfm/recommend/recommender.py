@@ -415,7 +415,8 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
                 raise ValueError(f"context has {situations.shape[0]} rows, and one score is explained: pass one.")
         names = self.users_.names + self.situation_.names, self.items_.names
         if self.feedback == "explicit":
-            return explain(self.estimator_, self._joint(u, situations, i), feature_names=names[0] + names[1])
+            table = explain(self.estimator_, self._joint(u, situations, i), feature_names=names[0] + names[1])
+            return self._table({name: table[name].to_list() for name in table.columns})
         rows = (contexts_of(self.users_, u, situations), self.items_.X[i])
         found = terms(rows, self.factors_, self.degree, self.n_components, self._engine.is_biased)
         named = {

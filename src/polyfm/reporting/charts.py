@@ -3,30 +3,18 @@
 Colours are classes of the page's (`line`, `positive`, `negative`), so that pictures follow light, dark and print.
 """
 
-import html
 import math
-import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
 
 from polyfm.estimators.summary import brief
+from polyfm.estimators.summary import escaped as text
 from polyfm.reading.labels import short_names
 
 WIDTH, HEIGHT = 420, 260
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 14, 40  # around the axes
 MOST_POINTS = 1200
-JOINERS = "\u200c\u200d"  # invisible, but part of how Persian, Hindi and emoji are spelled
-
-
-def text(value: object) -> str:
-    """Any text, safe within HTML: marks of HTML are escaped, and what would steer or hide is made visible."""
-    shown = "".join(c if c.isprintable() or c in JOINERS else _visible(c) for c in str(value))
-    return html.escape(shown, quote=True)
-
-
-def _visible(c: str) -> str:
-    return " " if c in "\n\t" or unicodedata.category(c) == "Zs" else c.encode("unicode_escape").decode()
 
 
 def signed(value: float) -> str:

@@ -201,7 +201,7 @@ def worst(model: Any, data: Data, judged: Judged) -> list[Worst]:
             break
         predicted, several = judged.predicted[i], classes is not None and len(classes) > 2
         target = predicted if several and not Subject.of(model).model._is_ordered else None
-        table = explain(model, data.row(i), target=target, max_degree_terms=50)
+        table = as_pandas(explain(model, data.row(i), target=target, max_degree_terms=50))
         own = table[table["weight"].notna() & (table["degree"] > 0)]
         strongest = own.sort_values("contribution", key=abs, ascending=False, kind="stable")[:N_TERMS]
         inputs = strongest["input"] if "input" in strongest else [""] * len(strongest)
@@ -277,8 +277,9 @@ def strongest(estimator: Any, subject: Subject, data: Data | None, top: int) -> 
     found = []
     for target in targets:
         degrees = Polynomial.of(subject.model, target).degrees
-        table = interactions(estimator, top=listed, target=target, **options)
-        pairs = interactions(estimator, top=listed, target=target, degree=2, **options) if 2 in degrees else table
+        options["target"] = target
+        table = as_pandas(interactions(estimator, top=listed, **options))
+        pairs = as_pandas(interactions(estimator, top=listed, degree=2, **options)) if 2 in degrees else table
         names = [name for name in table if name.startswith("feature_")]
         rows = [
             ([str(row[name]) for name in names], float(row["weight"]), float(row["std"]) if "std" in row else None)
@@ -293,7 +294,7 @@ def strongest(estimator: Any, subject: Subject, data: Data | None, top: int) -> 
                     edges.setdefault((a, b), float(row["weight"]))
         singles = []
         if 1 in degrees:
-            of_one = interactions(estimator, top=8, target=target, degree=1, **options)
+            of_one = as_pandas(interactions(estimator, top=8, degree=1, **options))
             singles = list(zip(map(str, of_one["feature_1"]), of_one["weight"].tolist(), strict=True))
         label = "" if target is None else str(target)
         found.append(Strongest(label, degrees[-1], rows, [(*pair, w) for pair, w in edges.items()], singles))

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 import polyfm
+from polyfm.estimators.summary import escaped as text
 from polyfm.estimators.summary import facts
 from polyfm.interpretation import monomial
 from polyfm.reading.subject import Subject
 from polyfm.reporting import charts, contents
 from polyfm.reporting.charts import signed as number
-from polyfm.reporting.charts import text
 
 LONGEST = 60  # signs of a name
 TIMES = " \N{MULTIPLICATION SIGN} "
