@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from polyfm.recommend import all_pairs
 from polyfm.recommend.all_pairs import AllPairs, AllPairsRecipe, Rows, as_parameters, fold_in
-from polyfm.training.session import Session
+from polyfm.training.session import Samples, Session
 
 
 def side(rng, n, n_ids, n_shared):
@@ -33,7 +33,7 @@ def problem(rng, request):
 
 def descend(problem, max_iter, tol, seed, n_threads=1):
     session = Session(AllPairsRecipe(n_threads), max_iter, tol)
-    result = session.run(problem, [np.empty(0)], None, np.array([seed]))[0].result
+    result = session.run(Samples(problem, [np.empty(0)]), np.array([seed]))[0].result
     return result.parameters.factors, result.history
 
 

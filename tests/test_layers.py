@@ -19,7 +19,7 @@ LAYERS = [
     ["kernels", "conversion", "solvers"],
     ["training"],
     ["estimators"],
-    ["tabular", "reading", "datafiles", "datasets"],
+    ["tabular", "reading", "datafiles", "datasets", "distributed"],
     [
         "interpretation",
         "certificate",

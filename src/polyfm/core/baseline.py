@@ -1,10 +1,11 @@
 """What a model has to beat: the best constant, and the size of what it leaves to learn."""
 
 import math
+from collections.abc import Callable
 
 from scipy.optimize import brentq
 
-from polyfm.core.problem import Problem
+from polyfm.core.problem import Objective
 from polyfm.loops import rows
 from polyfm.loops.response import Response
 
@@ -14,12 +15,25 @@ def best_constant(response: Response) -> float:
     y = response.y if response.shift is None else response.shift
     assert y is not None
     n = len(y)
+    return _lowest(lambda c: rows.slopes_at(response, n, c), response.loss.curvature)
+
+
+def constant_of(problem: Objective) -> float:
+    """The best constant that the model can have."""
+    return _lowest(problem.slopes_at, problem.loss.curvature) if problem.model.fit_intercept else 0.0
+
+
+def _lowest(slopes_at: Callable[[float], tuple[float, float, float]], bound: float) -> float:
+    known: dict[float, float] = {}  # a sum over all rows takes time
 
     def slope(c: float) -> float:
-        return rows.slopes_at(response, n, c)[1]
+        if c not in known:
+            known[c] = slopes_at(c)[1]
+        return known[c]
 
-    weight, at_zero, _ = rows.slopes_at(response, n, 0.0)
-    curvature = weight * response.loss.curvature
+    weight, at_zero, _ = slopes_at(0.0)
+    known[0.0] = at_zero
+    curvature = weight * bound
     if at_zero == 0 or curvature == 0:
         return 0.0
     step = -at_zero / curvature  # exact for the squared loss, too short for the others
@@ -30,11 +44,10 @@ def best_constant(response: Response) -> float:
     return float(step)
 
 
-def null_scale(problem: Problem, constant: float | None = None) -> float:
+def null_scale(problem: Objective, constant: float | None = None) -> float:
     """Root mean square of l'(y, c) / mu at the best constant c: for the squared loss that of the residuals, for others
     that of the steps which they ask for. It is the size of what is left to learn."""
-    if constant is None:
-        constant = best_constant(problem.response) if problem.model.fit_intercept else 0.0
-    weight, _, squares = rows.slopes_at(problem.response, problem.design.shape[0], constant)
+    constant = constant_of(problem) if constant is None else constant
+    weight, _, squares = problem.slopes_at(constant)
     # A constant that fits all leaves nothing to learn; start near zero rather than on the saddle at zero itself.
     return math.sqrt(squares / weight) / problem.loss.curvature or 1e-6 * max(abs(constant), 1.0)

@@ -7,19 +7,93 @@ from typing import Any
 import numpy as np
 
 from polyfm.core.design import Design, frozen, sizes
-from polyfm.core.layout import layout
-from polyfm.core.model import Model
+from polyfm.core.jacobian import Jacobian
+from polyfm.core.layout import expand, expansion, layout
+from polyfm.core.model import Group, Model
 from polyfm.core.parameters import Parameters
 from polyfm.core.penalty import Penalty
 from polyfm.core.threads import in_order, row_blocks
 from polyfm.loops import gradient, rows
+from polyfm.loops.derivatives import slopes_and_curvatures
+from polyfm.loops.losses import Squared
 from polyfm.loops.response import Response
 
 MOST_SPREAD = {"float64": 1e8, "float32": 1e3}  # of the sizes of features, where sums of squares keep their digits
 
 
+class Objective:
+    """What starts, L-BFGS and hooks ask of a problem, wherever its rows are: sums over all rows, which are those over
+    parts of them added up."""
+
+    design: Any  # of which `shape`, `dtype` and `is_sparse` are asked for
+    model: Model
+    penalty: Penalty
+
+    @property
+    def loss(self) -> Any:
+        raise NotImplementedError
+
+    @property
+    def total_weight(self) -> float:
+        raise NotImplementedError
+
+    def loss_at(self, parameters: Parameters) -> float:
+        """sum_i w_i l(y_i, f_i), f the predictions."""
+        raise NotImplementedError
+
+    def loss_and_gradient(self, parameters: Parameters, n_threads: int = 1) -> tuple[float, Parameters]:
+        """The total loss and its gradient, without the penalties."""
+        raise NotImplementedError
+
+    def diagonal(self, parameters: Parameters, floor: float, n_threads: int = 1) -> np.ndarray:
+        """Of the Gauss-Newton matrix J^T diag(w l'') J, by the packed parameters. Second derivatives of the loss count
+        as no less than a part `floor` of their bound."""
+        raise NotImplementedError
+
+    def slopes_at(self, constant: float) -> tuple[float, float, float]:
+        """The sums of w_i, of w_i l'(y_i, constant), and of w_i l'(y_i, constant)^2."""
+        raise NotImplementedError
+
+    def squares_of(self, group: Group, P: np.ndarray, lams: np.ndarray) -> float:
+        """sum_i w_i (sum_s lambda_s K(p_s, x_i))^2 / 2."""
+        raise NotImplementedError
+
+    def along(self, parameters: Parameters, g: int) -> "Lines":
+        """What it takes to move the lambdas of group g one after the other."""
+        raise NotImplementedError
+
+    def objective(self, parameters: Parameters) -> float:
+        return self.loss_at(parameters) + self.penalty.value(parameters)
+
+    def mean_loss(self, parameters: Parameters) -> float:
+        return self.loss_at(parameters) / self.total_weight
+
+    def value_and_gradient(self, parameters: Parameters, n_threads: int = 1) -> tuple[float, Parameters]:
+        """The objective and its gradient by all parameters, lambda included, in one pass over the rows."""
+        value, slopes = self.loss_and_gradient(parameters, n_threads)
+        penalty = self.penalty.gradient(parameters)
+        total = Parameters(
+            tuple(map(np.add, slopes.factors, penalty.factors)), tuple(map(np.add, slopes.lambdas, penalty.lambdas)),
+            slopes.coef + penalty.coef, slopes.intercept,
+        )  # fmt: skip
+        return value + self.penalty.value(parameters), total
+
+    @property
+    def is_delicate(self) -> bool:
+        """Whether rounding could add up in predictions that are kept up to date: removing a feature from a product of
+        many, or a large one from a sum with small ones, cancels digits. Unequal penalties are as unequal features."""
+        if any(group.degree > 2 for group in self.model.groups):
+            return True
+        smallest, largest = self.design.derived(sizes)
+        if any(group.n_dummies for group in self.model.groups):  # features that are 1 everywhere
+            smallest, largest = min(smallest, 1.0), max(largest, 1.0)
+        ridges = (ridge for ridge in self.penalty.beta if ridge.of is not None)
+        unequal = max((ridge.spread for ridge in ridges), default=1.0)
+        return largest * unequal > MOST_SPREAD[self.design.dtype.name] * smallest
+
+
 @dataclass(frozen=True)
-class Problem:
+class Problem(Objective):
     """min over the parameters of  sum_i w_i l(y_i, f_i) + penalties, with f the model's predictions.
 
     The loss is a sum, never a mean: a weight of 2 is the row twice, and problems over parts of the rows add up
@@ -56,19 +130,6 @@ class Problem:
         weight = self.response.weight
         return float(len(self.y) if weight is None else np.sum(weight, dtype=np.float64))
 
-    @property
-    def is_delicate(self) -> bool:
-        """Whether rounding could add up in predictions that are kept up to date: removing a feature from a product of
-        many, or a large one from a sum with small ones, cancels digits. Unequal penalties are as unequal features."""
-        if any(group.degree > 2 for group in self.model.groups):
-            return True
-        smallest, largest = self.design.derived(sizes)
-        if any(group.n_dummies for group in self.model.groups):  # features that are 1 everywhere
-            smallest, largest = min(smallest, 1.0), max(largest, 1.0)
-        ridges = (ridge for ridge in self.penalty.beta if ridge.of is not None)
-        unequal = max((ridge.spread for ridge in ridges), default=1.0)
-        return largest * unequal > MOST_SPREAD[self.design.dtype.name] * smallest
-
     def shifted_predictions(self, parameters: Parameters, f: np.ndarray | None = None) -> np.ndarray:
         """Predictions less the response's shift (for the squared loss: the residuals); in `f` where it is given."""
         f = self.model.predict(parameters, self.design, f)
@@ -80,18 +141,31 @@ class Problem:
         """sum_i w_i l(y_i, f_i), for shifted predictions."""
         return float(rows.total_loss(self.response, f))
 
-    def objective(self, parameters: Parameters) -> float:
-        return self.total_loss(self.shifted_predictions(parameters)) + self.penalty.value(parameters)
+    def loss_at(self, parameters: Parameters) -> float:
+        return self.total_loss(self.shifted_predictions(parameters))
 
-    def value_and_gradient(self, parameters: Parameters, n_threads: int = 1) -> tuple[float, Parameters]:
-        """The objective and its gradient by all parameters, lambda included, in one pass over the rows."""
-        value, slopes = self.loss_and_gradient(parameters, n_threads)
-        penalty = self.penalty.gradient(parameters)
-        total = Parameters(
-            tuple(map(np.add, slopes.factors, penalty.factors)), tuple(map(np.add, slopes.lambdas, penalty.lambdas)),
-            slopes.coef + penalty.coef, slopes.intercept,
-        )  # fmt: skip
-        return value + self.penalty.value(parameters), total
+    def slopes_at(self, constant: float) -> tuple[float, float, float]:
+        return rows.slopes_at(self.response, self.design.shape[0], constant)
+
+    def squares_of(self, group: Group, P: np.ndarray, lams: np.ndarray) -> float:
+        return rows.total_loss(
+            Response(Squared(), None, self.response.weight, None), expansion(group, P, lams, self.design)
+        )
+
+    def diagonal(self, parameters: Parameters, floor: float, n_threads: int = 1) -> np.ndarray:
+        response = self.response
+        f = np.asarray(self.shifted_predictions(parameters), dtype=np.float64)
+        _, h = slopes_and_curvatures(response, f, 0)
+        least = floor * response.loss.curvature
+        h = np.maximum(h, least if response.weight is None else least * response.weight)
+        jacobian = Jacobian(self.model, parameters, self.design.rows, response.shift, n_threads)
+        return jacobian.squares(self.model.pack(parameters), h)
+
+    def along(self, parameters: Parameters, g: int, f: np.ndarray | None = None) -> "Lines":
+        """`f`, the shifted predictions, is kept up to date."""
+        f = self.shifted_predictions(parameters) if f is None else f
+        group, P = self.model.groups[g], parameters.factors[g]
+        return Lines(self, group, P, f)
 
     def loss_and_gradient(self, parameters: Parameters, n_threads: int = 1) -> tuple[float, Parameters]:
         """The total loss and its gradient, without the penalties: those of parts of the rows add up to those of all.
@@ -133,6 +207,26 @@ class Problem:
             G, g = np.zeros(bases.T.shape, dtype=gradient_dtype), np.zeros(bases.lams.shape, dtype=gradient_dtype)
             tiles.append(gradient.Tile(bases, A, np.empty_like(bases.lams), G, g))
         return tuple(tiles)
+
+
+@dataclass
+class Lines:
+    """Predictions f along one basis after the other. Each K(p_s, .) is computed when its turn comes, so that memory
+    stays O(samples)."""
+
+    problem: Problem
+    group: Group
+    P: np.ndarray
+    f: np.ndarray
+
+    def slope_and_curvature(self, s: int) -> tuple[float, float]:
+        """Of the total loss by lambda_s; the latter is a bound."""
+        self.K = expand(self.group, self.P[s : s + 1], self.problem.design)[:, 0]
+        return rows.slope_and_curvature(self.problem.response, self.f, self.K)
+
+    def move(self, delta: float) -> None:
+        """lambda_s, which was looked at last, has changed by so much."""
+        self.f += np.asarray(delta, dtype=self.f.dtype) * self.K
 
 
 def _is_residual(loss: Any) -> bool:

@@ -94,10 +94,7 @@ class Curvature:
         v = v if self.root is None else v / self.root
         d = self.X.shape[1]
         of_features = v[:d]
-        if self.pairs is None:
-            out = np.ravel(self.X.T @ (self.g * (self.X @ of_features)))
-        else:
-            out = sum(part @ of_features + part.T @ of_features for part in self.pairs)
+        out = self._product(of_features)
         if self.sums is not None:
             of_dummies = float(v[d:].sum())
             out = np.append(out + of_dummies * self.sums, np.full(self.n_dummies, self.sums @ of_features))
@@ -105,6 +102,12 @@ class Curvature:
         out = out + self.diagonal * v
         out *= self.half
         return out if self.root is None else out / self.root
+
+    def _product(self, v: np.ndarray) -> np.ndarray:
+        """X^T diag(g) X v, without its diagonal where there are pairs."""
+        if self.pairs is None:
+            return np.ravel(self.X.T @ (self.g * (self.X @ v)))
+        return sum(part @ v + part.T @ v for part in self.pairs)
 
     def dense(self) -> np.ndarray:
         """The matrix itself, for few features."""
@@ -126,6 +129,11 @@ class Curvature:
         out *= self.half
         return out if self.root is None else out / np.outer(self.root, self.root)
 
+    def bound(self) -> float:
+        """That no eigenvalue is beyond, in absolute terms."""
+        size = np.abs(self.g)
+        return self.half * float(squared_columns(self.X, size).sum() + self.n_dummies * size.sum())
+
     def extreme(self, signs: tuple[int, ...], *, few: int, tol: float, seed: int = 0) -> Extreme:
         """How far A reaches: exactly for at most `few` features, else to a part `tol` of its largest eigenvalue."""
         if self.size <= few:
@@ -145,8 +153,12 @@ def beta_max(X, g: np.ndarray, *, repeats: bool, n_dummies: int, signed: bool, s
 
     At most a hundredth too small where there are many features.
     """
+    return lowest_beta(Curvature(X, g, repeats=repeats, n_dummies=n_dummies), signed=signed, seed=seed)
+
+
+def lowest_beta(A: Curvature, *, signed: bool, seed: int = 0) -> float:
+    """The same, of a matrix."""
     signs = (1, -1) if signed else (1,)
-    A = Curvature(X, g, repeats=repeats, n_dummies=n_dummies)
     if A.size <= FEW_FEATURES:
         return A.extreme(signs, few=FEW_FEATURES, tol=TOLERANCE).value
     operator = LinearOperator((A.size, A.size), matvec=A, dtype=np.float64)
@@ -157,7 +169,6 @@ def beta_max(X, g: np.ndarray, *, repeats: bool, n_dummies: int, signed: bool, s
         )  # fmt: skip
     except ArpackNoConvergence as stopped:
         values = stopped.eigenvalues
-        if not len(values):  # a bound that is never too small
-            columns = np.append(squared_columns(X, np.abs(g)), np.full(n_dummies, np.abs(g).sum()))
-            return float(columns.sum()) * (1.0 if repeats else 0.5)
+        if not len(values):
+            return A.bound()
     return reach(values.min(), values.max(), signs)

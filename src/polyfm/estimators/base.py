@@ -26,6 +26,7 @@ from polyfm.core.parameters import Parameters
 from polyfm.core.sparse import checked_sparse
 from polyfm.estimators._sklearn import CallbackSupportMixin, FactsMixin, Interval, StrOptions, check_sample_weight
 from polyfm.estimators.callbacks import CallbackTask
+from polyfm.estimators.in_memory import InMemory
 from polyfm.estimators.summary import facts_html
 from polyfm.estimators.validation import (
     LARGEST,
@@ -36,12 +37,10 @@ from polyfm.estimators.validation import (
     check_lambdas,
     check_penalties,
     check_range,
-    check_size,
     check_some_weight,
     is_auto,
     shown,
     threads_of,
-    warn_of_sizes,
 )
 from polyfm.losses import as_loss
 from polyfm.solvers import Result, check_solver, interrupts, solver_class
@@ -188,49 +187,36 @@ class PolynomialModel(FactsMixin, CallbackSupportMixin, BaseEstimator):
     def _fit_targets(
         self, X, y, targets: list[np.ndarray], sample_weight, validation: Validation | None = None
     ) -> None:
-        """Fit one set of parameters for each target; they share the views of X."""
-        recipe = self._recipe(X.shape[1])
-        sample_weight = self._checked_weights(X, sample_weight)
-        check_features(X)
-        check_size(recipe.model, X, len(targets))
-        check_penalties(recipe.alpha, recipe.beta, X.dtype)
-        warn_of_sizes(X)
-        callbacks = CallbackTask(self, X, y, len(targets), recipe.model)
-        key = self._key(X, targets, sample_weight, validation) if self.warm_start or self.checkpoint else ""
+        """Fit one set of parameters for each target."""
+        self._train(InMemory(self, X, y, targets, sample_weight, validation))
+
+    def _train(self, data: InMemory | Any) -> None:
+        """The chain through a fit, wherever the rows are."""
+        recipe, n_features, n_targets = self._recipe(data.shape[1]), data.shape[1], data.n_targets
+        data.check(recipe)
+        check_penalties(recipe.alpha, recipe.beta, data.dtype)
+        callbacks = CallbackTask(self, data.X, data.y, n_targets, recipe.model)
+        key = self._key(data) if self.warm_start or self.checkpoint else ""
         path = Path(self.checkpoint) if self.checkpoint else None
         saved = read_checkpoint(path, key) if path else None
         if saved is not None:
-            check_saved(saved, recipe.model.empty(X.shape[1]), X.dtype, len(targets))
-        seeds = self._seeds(len(targets)) if saved is None else saved.seeds
-        train, held_out = self._split(X, y, int(seeds[0])) if validation is None else (slice(None), None)
-        if held_out is not None and sample_weight is not None:
-            for part, of in (("train on", train), ("hold out for early stopping", held_out)):
-                check_some_weight(sample_weight[of], f"the rows to {part}")
+            check_saved(saved, recipe.model.empty(n_features), data.dtype, n_targets)
+        seeds = self._seeds(n_targets) if saved is None else saved.seeds
+        data.divide(int(seeds[0]))
         checkpoint = Checkpoint(path, self.checkpoint_interval, key, seeds) if path else None
         if checkpoint:
-            checkpoint.check_place(recipe.model.empty(X.shape[1]))
-        # Even a slice of everything would copy a sparse X.
-        X_train = X if held_out is None else X[train]
-        design = recipe.design(X_train, int(seeds[0]))
-        starts = self._warm_starts(recipe.model, design, len(targets), key)
-        recipe, chosen = self._complete(
-            recipe, design, X_train, targets, sample_weight, train, seeds, keep=self.warm_start
-        )
+            checkpoint.check_place(recipe.model.empty(n_features))
+        design = data.arrange(recipe, int(seeds[0]))
+        starts = self._warm_starts(recipe.model, design, n_targets, key)
+        recipe, chosen = data.complete(recipe, seeds)
         if chosen and starts[0][0] is None and recipe.rank is None:
             starts = [(start, None) for start in chosen]
         session = Session(
             recipe, self._most_epochs, self.tol, self.verbose,
             patience=self.n_iter_no_change if self.early_stopping else None,
-            checkpoint=checkpoint, watch=current_watch(), more_hooks=callbacks.hooks,
+            checkpoint=checkpoint, watch=current_watch(), more_hooks=lambda i: [*data.hooks(), *callbacks.hooks(i)],
         )  # fmt: skip
-        if held_out is not None:
-            validation = Validation(
-                Design(X[held_out]), [target[held_out] for target in targets],
-                None if sample_weight is None else sample_weight[held_out],
-            )  # fmt: skip
-        outcomes = session.run(
-            design, targets, sample_weight, seeds, rows=train, validation=validation, starts=starts, saved=saved
-        )
+        outcomes = session.run(data.samples(), seeds, starts=starts, saved=saved)
         self._keep(recipe, outcomes, recipe.solver_name(design))
         self._stream: Any = None
         self._resume = (key, [outcome.result.resume for outcome in outcomes]) if self.warm_start else None
@@ -253,7 +239,7 @@ class PolynomialModel(FactsMixin, CallbackSupportMixin, BaseEstimator):
         strata = strata_of(targets) if is_classifier(self) else None
         penalties = choose_penalties(
             replace(recipe, rank=None), design, X, targets, None if sample_weight is None else sample_weight[rows],
-            strata, seeds, _teller(self.verbose, current_watch()),
+            strata, seeds, teller(self.verbose, current_watch()),
         )  # fmt: skip
         return recipe.with_penalties(penalties.alpha, penalties.beta), penalties.starts
 
@@ -268,16 +254,13 @@ class PolynomialModel(FactsMixin, CallbackSupportMixin, BaseEstimator):
         self.alpha_: Any = shown(recipe.alpha)
         self.beta_: Any = shown(recipe.beta)
 
-    def _key(self, X, targets: list[np.ndarray], sample_weight, validation: Validation | None) -> str:
+    def _key(self, data: InMemory | Any) -> str:
         """What tells one problem from another: training goes on exactly only where all of this is the same."""
         options = {name: value for name, value in self.get_params(deep=False).items() if name not in NOT_IN_KEY}
         options["loss"] = identity_of(as_loss(self.loss))
         if not isinstance(self.random_state, Integral):
             options["random_state"] = "drawn"  # the seeds that were drawn are in the checkpoint
-        # The arrays of a sparse matrix, without the flags that scipy remembers once somebody has asked for them.
-        data = [X.format, X.shape, X.data, X.indices, X.indptr] if sp.issparse(X) else X
-        judged = None if validation is None else [tuple(validation.design.rows), validation.targets]
-        return joblib.hash([data, targets, sample_weight, judged, sorted(options.items()), package_stamp()])
+        return joblib.hash([*data.contents(), sorted(options.items()), package_stamp()])
 
     def _split(self, X, y, seed: int) -> tuple[Any, Any]:
         """Rows to train on and, with early stopping, rows to hold out."""
@@ -316,7 +299,7 @@ class PolynomialModel(FactsMixin, CallbackSupportMixin, BaseEstimator):
             warnings.warn(
                 f"Training was interrupted after {results[-1].n_iter} epoch(s); the model learned so far was kept.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
         elif self._has_automatic_rank:
             if self.duality_gap_ > self.gap_tol:
@@ -325,7 +308,7 @@ class PolynomialModel(FactsMixin, CallbackSupportMixin, BaseEstimator):
                     f"{self.gap_tol:g}. Raise max_components={self.max_components}, max_iter={self.max_iter}, beta or "
                     "gap_tol.",
                     ConvergenceWarning,
-                    stacklevel=5,
+                    stacklevel=6,
                 )
         elif not all(result.converged for result in results):
             history = max((r.history for r in results if not r.converged), key=len)
@@ -334,7 +317,7 @@ class PolynomialModel(FactsMixin, CallbackSupportMixin, BaseEstimator):
                 f"objective, {self._remedies}; features of very different scales also slow training down (try "
                 "sklearn.preprocessing.StandardScaler).",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
     def _rate(self, h: np.ndarray) -> str:
@@ -469,7 +452,7 @@ def strata_of(targets: list[np.ndarray]) -> np.ndarray:
     return np.stack([-targets[0], *targets]).argmax(axis=0)
 
 
-def _teller(verbose: int, watch: Watch | None) -> Callable[[int, int, str], None]:
+def teller(verbose: int, watch: Watch | None) -> Callable[[int, int, str], None]:
     """What tells whoever listens how far the choice of penalties is."""
 
     def tell(done: int, total: int, note: str) -> None:

@@ -33,13 +33,16 @@ def warn_of_sizes(X) -> None:
     size is that of the values other than zero."""
     if X.shape[1] < 2 or X.shape[0] == 0:
         return
-    small, large = _sizes_of_stored(X) if hasattr(X, "indptr") else _sizes(X)
+    warn_of_unequal(*(_sizes_of_stored(X) if hasattr(X, "indptr") else _sizes(X)))
+
+
+def warn_of_unequal(small: float, large: float) -> None:
     if large > VERY_DIFFERENT * small:
         warnings.warn(
             f"Features differ in size by a factor of {large / small:.2g}, and one penalty cannot suit them all: the "
             "fit may be poor and slow. Scale them first, for instance with sklearn.preprocessing.StandardScaler.",
             UserWarning,
-            stacklevel=6,
+            stacklevel=9,
         )
 
 

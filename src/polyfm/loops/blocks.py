@@ -142,6 +142,83 @@ def _step_alone(strength, gap, noise):
     return (noise - strength * gap * root) * root
 
 
+@inline
+def _width(form, t, T, bases):
+    """Of a row of Z, filled up to whole vectors."""
+    low, high = form.joint(t)
+    return -(-max((high - low) * bases + 2, (high - low - 1) * bases + T.shape[2]) // LANES) * LANES
+
+
+@inline
+def _add_system(
+    form, response, by_row, dummies, rows, data, lo, hi, j, t, f, T, lams, bases, n, A, spans, kept, weighted, H
+):  # fmt: skip
+    """H += Z^T diag(weight) Z over the samples of feature j, which are the entries lo .. hi of its column."""
+    for begin in range(lo, hi, TILE):
+        end = min(begin + TILE, hi)
+        m = end - begin
+        Z = kept[(begin - lo) % KEPT :]
+        _fill(form, by_row, dummies, rows, data, lo, begin, end, j, t, T, lams, bases, A, spans, Z)
+        for z in range(m):
+            i = at(rows, np.uint64(begin + z), np.uint64(begin + z - lo))
+            Z[z, n] = response.derivative(i, f[i])
+            _weigh(response.weight, i, z, Z, weighted)
+        left = _left(response.weight, Z, weighted)
+        for a in range(0, n, DEPTH):
+            for b in range(a // LANES * LANES, H.shape[1], LANES):
+                add_products(left, Z, m, H, a, b, 1.0)
+
+
+@inline
+def _add_prior(prior, linear_prior, solve_linear, mu, low, high, bases, j, column, T, coef, H):
+    """Make the system of a feature of the products of Z: with the loss's curvature mu, and the penalties."""
+    linear = (high - low) * bases
+    n = linear + 1
+    for a in range(n):
+        for b in range(a, n):
+            H[a, b] *= mu
+        H[a, n] *= -1.0
+    u = 0
+    for o in range(low, high):
+        for s in range(bases):
+            strength = prior.strength_of(s, j)
+            H[u, u] += strength
+            H[u, n] -= strength * (T[j, o, s] - prior.mean_of(s, j))
+            u += 1
+    if solve_linear:
+        strength = linear_prior.strength_of(0, j)
+        H[linear, linear] += strength
+        H[linear, n] -= strength * (coef[column] - linear_prior.mean_of(0, j))
+    else:
+        for a in range(n):
+            H[a, linear] = 0.0
+        H[linear, n] = 0.0
+
+
+@inline
+def _step_to_prior(prior, linear_prior, solve_linear, rule, low, high, bases, j, column, T, coef):
+    """The step of a feature that never occurs; noise is drawn in the order in which `_solve` does."""
+    noise = rule.noise(0, -1, j)
+    if solve_linear:
+        gap = coef[column] - linear_prior.mean_of(0, j)
+        coef[column] += _step_alone(linear_prior.strength_of(0, j), gap, noise)
+    for o in range(high - 1, low - 1, -1):
+        for s in range(bases - 1, -1, -1):
+            gap = T[j, o, s] - prior.mean_of(s, j)
+            T[j, o, s] += _step_alone(prior.strength_of(s, j), gap, rule.noise(s, o, j))
+
+
+@inline
+def _take_step(g, low, high, bases, solve_linear, j, column, T, coef):
+    u = 0
+    for o in range(low, high):
+        for s in range(bases):
+            T[j, o, s] += g[u]
+            u += 1
+    if solve_linear:
+        coef[column] += g[u]
+
+
 @loop(streaming=True)
 def sweep(
     form, response, prior, linear_prior, fit_linear, rule, by_column, by_row, slots, order, start, stop, first, t, f, T,
@@ -153,13 +230,11 @@ def sweep(
     `rule.reach` times the way to the parabola's lowest point, with 0 < reach < 2, lowers it too (over-relaxation).
     """
     indptr, rows, data = by_column
-    mu = response.loss.curvature
     low, high = form.joint(t)
-    linear = (high - low) * bases
-    n = linear + 1
+    n = (high - low) * bases + 1
     solve_linear = fit_linear and first == 0  # a dummy feature has no linear weight
     dummies = T.shape[0] - coef.shape[0]
-    width = -(-max(n + 1, linear - bases + T.shape[2]) // LANES) * LANES
+    width = _width(form, t, T, bases)
     A = np.empty((slots, T.shape[2]))
     kept = np.zeros((KEPT, width))
     weighted = np.empty((TILE, width))
@@ -171,49 +246,14 @@ def sweep(
         j = first + column
         lo = np.int64(indptr[column])
         hi = np.int64(indptr[column + 1])
-        if lo == hi:  # the feature never occurs; noise is drawn in the order in which `_solve` does
-            noise = rule.noise(0, -1, j)
-            if solve_linear:
-                gap = coef[column] - linear_prior.mean_of(0, j)
-                coef[column] += _step_alone(linear_prior.strength_of(0, j), gap, noise)
-            for o in range(high - 1, low - 1, -1):
-                for s in range(bases - 1, -1, -1):
-                    gap = T[j, o, s] - prior.mean_of(s, j)
-                    T[j, o, s] += _step_alone(prior.strength_of(s, j), gap, rule.noise(s, o, j))
+        if lo == hi:
+            _step_to_prior(prior, linear_prior, solve_linear, rule, low, high, bases, j, column, T, coef)
             continue
         H[:] = 0.0
-        for begin in range(lo, hi, TILE):
-            end = min(begin + TILE, hi)
-            m = end - begin
-            Z = kept[(begin - lo) % KEPT :]
-            _fill(form, by_row, dummies, rows, data, lo, begin, end, j, t, T, lams, bases, A, spans, Z)
-            for z in range(m):
-                i = at(rows, np.uint64(begin + z), np.uint64(begin + z - lo))
-                Z[z, n] = response.derivative(i, f[i])
-                _weigh(response.weight, i, z, Z, weighted)
-            left = _left(response.weight, Z, weighted)
-            for a in range(0, n, DEPTH):
-                for b in range(a // LANES * LANES, width, LANES):
-                    add_products(left, Z, m, H, a, b, 1.0)
-        for a in range(n):
-            for b in range(a, n):
-                H[a, b] *= mu
-            H[a, n] *= -1.0
-        u = 0
-        for o in range(low, high):
-            for s in range(bases):
-                strength = prior.strength_of(s, j)
-                H[u, u] += strength
-                H[u, n] -= strength * (T[j, o, s] - prior.mean_of(s, j))
-                u += 1
-        if solve_linear:
-            strength = linear_prior.strength_of(0, j)
-            H[linear, linear] += strength
-            H[linear, n] -= strength * (coef[column] - linear_prior.mean_of(0, j))
-        else:
-            for a in range(n):
-                H[a, linear] = 0.0
-            H[linear, n] = 0.0
+        _add_system(
+            form, response, by_row, dummies, rows, data, lo, hi, j, t, f, T, lams, bases, n, A, spans, kept, weighted, H
+        )  # fmt: skip
+        _add_prior(prior, linear_prior, solve_linear, response.loss.curvature, low, high, bases, j, column, T, coef, H)
         _solve(H, n, g, rule, bases, low, j)
         for a in range(n):
             g[a] *= rule.reach
@@ -227,10 +267,64 @@ def sweep(
                 for a in range(width):
                     total += g[a] * Z[z, a]
                 f[at(rows, np.uint64(begin + z), np.uint64(begin + z - lo))] += total
-        u = 0
-        for o in range(low, high):
-            for s in range(bases):
-                T[j, o, s] += g[u]
-                u += 1
-        if solve_linear:
-            coef[column] += g[linear]
+        _take_step(g, low, high, bases, solve_linear, j, column, T, coef)
+
+
+@loop(streaming=True)
+def systems(form, response, by_column, by_row, slots, start, stop, dummies, first, t, f, T, lams, bases, out):
+    """What samples say of the unknowns of the features start .. stop, to be added to what others say: out[c - start] is
+    Z^T diag(weight) Z, its upper triangle row by row, with the right-hand side as the last of each row."""
+    indptr, rows, data = by_column
+    low, high = form.joint(t)
+    n = (high - low) * bases + 1
+    width = _width(form, t, T, bases)
+    A = np.empty((slots, T.shape[2]))
+    kept = np.zeros((KEPT, width))
+    weighted = np.empty((TILE, width))
+    spans = np.zeros((TILE + 1, 2), dtype=np.uint64)
+    H = np.empty((width, width))
+    for c in range(start, stop):
+        lo = np.int64(indptr[c])
+        hi = np.int64(indptr[c + 1])
+        if lo == hi:
+            continue
+        H[:] = 0.0
+        _add_system(
+            form, response, by_row, dummies, rows, data, lo, hi, first + c, t, f, T, lams, bases, n, A, spans, kept,
+            weighted, H,
+        )  # fmt: skip
+        at_entry = 0
+        for a in range(n):
+            for b in range(a, n + 1):
+                out[c - start, at_entry] = H[a, b]
+                at_entry += 1
+
+
+@loop(streaming=True)
+def solve(
+    form, prior, linear_prior, fit_linear, rule, mu, start, stop, first, t, sums, counts, T, bases, coef
+):  # fmt: skip
+    """Minimise over all unknowns of the features start .. stop, of which no sample has two, by the `sums` of their
+    `systems`; counts[c] is how many samples have the feature c."""
+    low, high = form.joint(t)
+    n = (high - low) * bases + 1
+    width = _width(form, t, T, bases)
+    solve_linear = fit_linear and first == 0
+    H = np.zeros((width, width))
+    g = np.zeros(width)
+    for c in range(start, stop):
+        j = first + c
+        if counts[c] == 0:
+            _step_to_prior(prior, linear_prior, solve_linear, rule, low, high, bases, j, c, T, coef)
+            continue
+        H[:] = 0.0
+        at_entry = 0
+        for a in range(n):
+            for b in range(a, n + 1):
+                H[a, b] = sums[c - start, at_entry]
+                at_entry += 1
+        _add_prior(prior, linear_prior, solve_linear, mu, low, high, bases, j, c, T, coef, H)
+        _solve(H, n, g, rule, bases, low, j)
+        for a in range(n):
+            g[a] *= rule.reach
+        _take_step(g, low, high, bases, solve_linear, j, c, T, coef)

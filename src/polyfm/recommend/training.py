@@ -18,7 +18,7 @@ from polyfm.recommend.pairs import Pairs
 from polyfm.solvers.interrupts import deferred_interrupts
 from polyfm.training.checkpoint import Checkpoint, check_saved, package_stamp, read_checkpoint
 from polyfm.training.hooks import current_watch
-from polyfm.training.session import Session, Start
+from polyfm.training.session import Samples, Session, Start
 
 NOT_IN_KEY = {"max_iter", "verbose", "n_jobs", "checkpoint", "checkpoint_interval", "estimator"}
 
@@ -53,7 +53,7 @@ def train_pairs(rec: Any, engine: Pairs, epochs: int | None = None) -> None:
     if task is not None:
         session.more_hooks = task.hooks
     with deferred_interrupts(), one_thread_of_blas():  # its products are small: threads would wait
-        result = session.run(problem, [np.empty(0)], None, seeds, starts=starts, saved=saved)[0].result  # type: ignore[arg-type]
+        result = session.run(Samples(problem, [np.empty(0)]), seeds, starts=starts, saved=saved)[0].result
     engine.factors = result.parameters.factors
     if task is not None:
         task.end()

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from polyfm.core.layout import expand
 from polyfm.core.parameters import Parameters
-from polyfm.core.problem import Problem
+from polyfm.core.problem import Lines, Objective, Problem
 from polyfm.loops import rows
 from polyfm.loops.columns import TINY
 
@@ -20,26 +19,30 @@ def descend_intercept(problem: Problem, parameters: Parameters, f: np.ndarray) -
             parameters.intercept[:] -= slope / curvature
 
 
-def descend_all_lambdas(problem: Problem, parameters: Parameters) -> None:
+def descend_all_lambdas(problem: Objective, parameters: Parameters) -> None:
     """Minimise over the lambdas of one group of bases after the other."""
-    f = problem.shifted_predictions(parameters)
-    for g, (_, P, lams) in enumerate(problem.model.each(parameters)):
-        descend_lambdas(problem, g, P, lams, f)
+    for g in range(len(problem.model.groups)):
+        descend_lambdas_of(problem, parameters, g)
+
+
+def descend_lambdas_of(problem: Objective, parameters: Parameters, g: int) -> None:
+    """Minimise over the lambdas of group g, wherever the rows are."""
+    norms = problem.penalty.squared_norms(g, parameters.factors[g])
+    _descend(norms, parameters.lambdas[g], problem.along(parameters, g))
 
 
 def descend_lambdas(problem: Problem, g: int, P: np.ndarray, lams: np.ndarray, f: np.ndarray) -> None:
-    """Minimise over the lambdas of group g with P fixed: a lasso in theta_s = lambda_s |p_s|^2 (section 7), by
-    soft-thresholding. `lams` and `f` are changed.
+    """Minimise over the lambdas of group g with P fixed. `lams` and `f` are changed."""
+    _descend(problem.penalty.squared_norms(g, P), lams, Lines(problem, problem.model.groups[g], P, f))
 
-    Each K(p_s, .) is computed when its turn comes, so that memory stays O(samples).
-    """
-    group, norms = problem.model.groups[g], problem.penalty.squared_norms(g, P)
+
+def _descend(norms: np.ndarray, lams: np.ndarray, lines: Lines) -> None:
+    """A lasso in theta_s = lambda_s |p_s|^2 (section 7), by soft-thresholding."""
     first_decrease = 0.0
     for _ in range(LAMBDA_CYCLES):
         decrease = 0.0
-        for s in range(group.n_bases):
-            K = expand(group, P[s : s + 1], problem.design)[:, 0]
-            slope, curvature = rows.slope_and_curvature(problem.response, f, K)
+        for s in range(len(lams)):
+            slope, curvature = lines.slope_and_curvature(s)
             if curvature <= TINY:
                 continue
             old, threshold = float(lams[s]), norms[s] / curvature
@@ -47,7 +50,7 @@ def descend_lambdas(problem: Problem, g: int, P: np.ndarray, lams: np.ndarray, f
             lams[s] = np.sign(new) * max(abs(new) - threshold, 0.0)
             delta = float(lams[s]) - old
             decrease += 0.5 * curvature * delta * delta  # at least: the majorant is strongly convex
-            f += np.asarray(delta, dtype=f.dtype) * K
+            lines.move(delta)
         first_decrease = first_decrease or decrease
         if decrease <= 1e-3 * first_decrease:
             break

@@ -10,15 +10,14 @@ penalty, taken anew after 5, 10, 20, 40 iterations and so on (docs/decisions/001
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from polyfm.core.parameters import Parameters
-from polyfm.core.problem import Problem
-from polyfm.loops.derivatives import slopes_and_curvatures
+from polyfm.core.problem import Objective
 from polyfm.solvers.base import Resume, Solver
 from polyfm.solvers.directions import descend_all_lambdas
-from polyfm.solvers.gauss_newton.jacobian import Jacobian
 
 NONE, NOTHING = np.empty((0, 0)), np.empty(0)
 PAIRS = 20  # of steps and changes of the gradient that are remembered
@@ -53,7 +52,7 @@ class LBFGS(Solver):
     resume_kinds = {"in_round": "i"}
     window = 10  # one iteration may do little before a long step
 
-    def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
+    def init_state(self, problem: Objective, parameters: Parameters, resume: Resume | None = None) -> State:
         state = State(parameters)
         if resume:
             state.pairs.extend(zip(resume["steps"], resume["changes"], strict=True))
@@ -67,10 +66,10 @@ class LBFGS(Solver):
         metric = NOTHING if state.metric is None else state.metric
         return {"steps": steps, "changes": changes, "in_round": np.array([state.in_round]), "metric": metric}
 
-    def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
+    def resume_shapes(self, problem: Objective, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
         return {"steps": (None, None), "changes": (None, None), "in_round": (1,), "metric": (None,)}
 
-    def check_resume(self, problem: Problem, parameters: Parameters, resume: Resume) -> None:
+    def check_resume(self, problem: Any, parameters: Parameters, resume: Resume) -> None:
         super().check_resume(problem, parameters, resume)
         steps, changes = resume["steps"].shape, resume["changes"].shape
         size = problem.model.pack(parameters).size
@@ -82,7 +81,7 @@ class LBFGS(Solver):
         if not np.all((metric > 0) & np.isfinite(metric)):
             raise ValueError("the checkpoint's metric holds numbers that are not finite, or not above 0.")
 
-    def update(self, problem: Problem, state: State) -> float | None:
+    def update(self, problem: Objective, state: State) -> float | None:
         if self.fit_lambdas and state.in_round % ROUND == 0:
             self._visit_lambdas(problem, state)
         moved = self._step(problem, state)
@@ -93,13 +92,13 @@ class LBFGS(Solver):
         return state.value if moved else None
 
     @staticmethod
-    def _visit_lambdas(problem: Problem, state: State) -> None:
+    def _visit_lambdas(problem: Objective, state: State) -> None:
         """Another lambda makes another problem for the factors: nothing of the old one is remembered."""
         descend_all_lambdas(problem, state.parameters)
         state.pairs.clear()
         state.in_round, state.gradient = 0, None
 
-    def _step(self, problem: Problem, state: State) -> bool:
+    def _step(self, problem: Objective, state: State) -> bool:
         """One iteration, along the negative gradient where no other direction lowers the objective; whether any did."""
         evaluate = _Evaluations(problem, state.parameters, self.n_threads)
         theta = problem.model.pack(state.parameters)
@@ -127,7 +126,7 @@ class LBFGS(Solver):
 class _Evaluations:
     """Value and gradient at a vector; the last two are remembered: the end of a line search asks for one of them."""
 
-    def __init__(self, problem: Problem, like: Parameters, n_threads: int):
+    def __init__(self, problem: Objective, like: Parameters, n_threads: int):
         self.problem, self.like, self.n_threads = problem, like, n_threads
         self.known: deque[tuple[np.ndarray, float, np.ndarray]] = deque(maxlen=2)
 
@@ -147,19 +146,15 @@ class _Evaluations:
         return value, slopes
 
 
-def _metric(problem: Problem, parameters: Parameters, theta: np.ndarray, n_threads: int) -> np.ndarray:
+def _metric(problem: Objective, parameters: Parameters, theta: np.ndarray, n_threads: int) -> np.ndarray:
     """A power of the diagonal of the Gauss-Newton matrix, kept above what a basis that is nearly zero, or a loss that
     is nearly flat, would say; 1 where nothing depends on a parameter."""
-    response = problem.response
-    f = np.asarray(problem.shifted_predictions(parameters), dtype=np.float64)
-    _, h = slopes_and_curvatures(response, f, 0)
-    least = FLATTEST * response.loss.curvature
-    h = np.maximum(h, least if response.weight is None else least * response.weight)
-    jacobian = Jacobian(problem.model, parameters, problem.design.rows, response.shift, n_threads)
-    diagonal = jacobian.squares(theta, h)
-    for piece in jacobian.pieces:
-        of_piece = piece.cut(diagonal)
-        np.maximum(of_piece, FLATTEST * of_piece.mean(axis=2, keepdims=True), out=of_piece)
+    diagonal = problem.diagonal(parameters, FLATTEST, n_threads)
+    start = 0
+    for P in parameters.factors:
+        of_group = diagonal[start : start + P.size].reshape(P.shape[::-1])
+        np.maximum(of_group, FLATTEST * of_group.mean(axis=2, keepdims=True), out=of_group)
+        start += P.size
     diagonal += problem.penalty.diagonal(parameters)[0]
     return np.where((diagonal > 0) & np.isfinite(diagonal), diagonal, 1.0) ** POWER
 

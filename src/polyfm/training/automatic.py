@@ -18,7 +18,7 @@ from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
 from polyfm.core.penalty import Ridge
 from polyfm.core.threads import one_thread_of_blas
-from polyfm.solvers import automatic, interrupts, run, solver_class
+from polyfm.solvers import interrupts, run, solver_class
 from polyfm.training.folds import ranks_by_content, sample_by_content
 from polyfm.training.path import revived
 from polyfm.training.recipe import Recipe
@@ -77,7 +77,7 @@ def choose_penalties(
     """
     data = Rows(X.tocsr() if hasattr(X, "tocsr") else X, targets, weight)
     with one_thread_of_blas():  # the same bits on any machine
-        return _Search(recipe, data, strata, seeds, say).run(design)
+        return Search(recipe, data, strata, seeds, say).run(Whole(recipe, design, data, seeds))
 
 
 def choose_alpha(
@@ -86,36 +86,63 @@ def choose_alpha(
     """The alpha with which the linear model alone is best on held-out rows."""
     data = Rows(X.tocsr() if hasattr(X, "tocsr") else X, targets, weight)
     with one_thread_of_blas():
-        return _Search(recipe, data, strata, np.array([seed]), lambda done, total, note: None).alpha()
+        search = Search(recipe, data, strata, np.array([seed]), lambda done, total, note: None)
+        return search.alpha(mean_curvature(recipe.model, recipe.loss, data))
 
 
-class _Search:
-    def __init__(self, recipe: Recipe, data: Rows, strata, seeds: np.ndarray, say: Callable[[int, int, str], None]):
-        self.recipe, self.data, self.seeds = recipe, data, seeds
+class Whole:
+    """All rows, which the scales of penalties are those of, and where training will start. They may be elsewhere."""
+
+    def __init__(self, recipe: Recipe, design: Design, data: Rows, seeds: np.ndarray):
+        self.recipe, self.design, self.data, self.seeds = recipe, design, data, seeds
+
+    def mean_curvature(self) -> float:
+        return mean_curvature(self.recipe.model, self.recipe.loss, self.data)
+
+    def linear_models(self, alpha: float | Ridge, near: list[Linear] | None) -> list[Linear]:
+        return linear_models(self.recipe.model, self.recipe.loss, self.data, alpha, near, exact=True)
+
+    def penalty_scales(self, linear: list[Linear]) -> tuple[float, ...]:
+        return penalty_scales(self.recipe, self.data, linear)
+
+    def path(self, alpha: float | Ridge, linear: list[Linear], scales: tuple[float, ...]) -> "Path":
+        return Path(self.recipe, self.design, self.data, alpha, linear, scales, self.seeds)
+
+
+class Search:
+    """The choice of penalties on held-out rows of `data`, which are `growth` times as many in all."""
+
+    def __init__(
+        self, recipe: Recipe, data: Rows, strata, seeds: np.ndarray, say: Callable[[int, int, str], None],
+        growth: float = 1.0,
+    ):  # fmt: skip
+        self.recipe, self.seeds = recipe, seeds
         self.model, self.loss, self.seed = recipe.model, recipe.loss, int(seeds[0])
         self.n_betas = N_BETAS[self.model.fit_linear]
         self.said, self.tell = 0, say
-        sample, self.growth = data, 1.0
+        sample, self.growth = data, growth
         if data.weight is not None and not data.weight.all():
             kept = np.flatnonzero(data.weight)
             sample, strata = sample.take(kept), None if strata is None else strata[kept]
         if sample.nnz > MOST_NONZEROS:
             rows = sample_by_content(sample.X, MOST_NONZEROS / sample.nnz, self.seed)
-            self.growth = sample.X.shape[0] / len(rows)
+            self.growth *= sample.X.shape[0] / len(rows)
             sample, strata = sample.take(rows), None if strata is None else strata[rows]
         self.folds = _folds(sample, strata, self.seed)
         self.n_held_out = sum(fold.held_out.total for fold in self.folds)
         self.near: list[list[Linear]] = [[] for _ in self.folds]  # linear models of the folds, at about the best alpha
 
-    def run(self, design: Design) -> Penalties:
+    def run(self, whole: Whole | Any) -> Penalties:
         recipe = self.recipe
-        alpha = self.alpha() if recipe.alpha is None else recipe.alpha
-        linear = linear_models(self.model, self.loss, self.data, alpha, self.near[0] if self.near else None, exact=True)
+        alpha = recipe.alpha
+        if alpha is None:
+            alpha = self.alpha(whole.mean_curvature() if self.model.fit_linear else 0.0)
+        linear = whole.linear_models(alpha, self.near[0] if self.near else None)
         if recipe.beta is not None:
-            return Penalties(alpha, recipe.beta, Path(recipe, design, self.data, alpha, linear, (), self.seeds).fresh)
-        scales = penalty_scales(recipe, self.data, linear)
+            return Penalties(alpha, recipe.beta, whole.path(alpha, linear, ()).fresh)
+        scales = whole.penalty_scales(linear)
         part = self._part(alpha, scales) if all(scales) else 1.0
-        path = Path(recipe, design, self.data, alpha, linear, scales, self.seeds)
+        path = whole.path(alpha, linear, scales)
         if not _has_many_minima(self.model):
             return Penalties(alpha, path.betas(part), path.fresh)
         # Of many local minima, that which the path leads to: the one which held-out rows have judged.
@@ -129,11 +156,11 @@ class _Search:
         mean = losses.sum() / self.n_held_out
         self.tell(self.said, N_ALPHAS + self.n_betas + 1, f"{name} {value:.3g}   held-out loss {mean:.6g}")
 
-    def alpha(self) -> float:
-        """Where the linear model alone is best on held-out rows; in proportion to the rows that it is trained on."""
+    def alpha(self, unit: float) -> float:
+        """Where the linear model alone is best on held-out rows; in proportion to the rows that it is trained on.
+        `unit` is the mean curvature of all rows."""
         if not self.model.fit_linear:
             return 0.0
-        unit = mean_curvature(self.model, self.loss, self.data)
         if unit == 0 or not self.folds:
             return unit or 1.0
         parts = LARGEST_ALPHA * 4.0 ** -np.arange(N_ALPHAS)
@@ -216,7 +243,7 @@ class Path:
 
     def step(self, part: float) -> None:
         """A few epochs from where the step before ended."""
-        name = automatic(self.recipe.model, self.design)
+        name = self.recipe.solver_of_path(self.design)
         recipe = self.recipe.with_beta(self.betas(part))
         few = self.data.nnz < NONZEROS_OF_FOLDS and _has_many_minima(self.recipe.model)
         tol, epochs = TOL_OF_FEW if few else TOL, max(EPOCHS, solver_class(name).window or 0)

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyfm.core.parameters import Parameters
-from polyfm.core.problem import Problem
+from polyfm.core.problem import Objective
 from polyfm.solvers import Monitor, Resume
 
 
 class EarlyStopping:
     """Stop when the loss on held-out rows has not fallen for `patience` epochs; remember the best parameters."""
 
-    def __init__(self, problem: Problem, patience: int):
+    def __init__(self, problem: Objective, patience: int):
         self.problem, self.patience = problem, patience
         self.best: float = np.inf
         self.best_parameters: Parameters | None = None
@@ -31,8 +31,7 @@ class EarlyStopping:
         return self.waited >= self.patience
 
     def __call__(self, monitor: Monitor, state: Any) -> bool:
-        f = self.problem.shifted_predictions(state.parameters)
-        loss = self.problem.total_loss(f) / self.problem.total_weight
+        loss = self.problem.mean_loss(state.parameters)
         self.losses.append(loss)
         monitor.note = f"   validation loss {loss:.6g}"
         if loss < self.best:

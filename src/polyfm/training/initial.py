@@ -4,15 +4,11 @@ import math
 
 import numpy as np
 
-from polyfm.core.baseline import best_constant, null_scale
-from polyfm.core.layout import expansion
+from polyfm.core.baseline import constant_of, null_scale
 from polyfm.core.model import Group
 from polyfm.core.parameters import Parameters
 from polyfm.core.penalty import Ridge
-from polyfm.core.problem import Problem
-from polyfm.loops import rows
-from polyfm.loops.response import Response
-from polyfm.losses import Squared
+from polyfm.core.problem import Objective
 
 
 def initial_lambdas(spec, n_bases: int, rng: np.random.RandomState, dtype) -> np.ndarray:
@@ -23,7 +19,7 @@ def initial_lambdas(spec, n_bases: int, rng: np.random.RandomState, dtype) -> np
     return np.asarray(spec, dtype=dtype).copy()
 
 
-def initial_parameters(problem: Problem, random_state, init_scale: float, init_lambdas="ones") -> Parameters:
+def initial_parameters(problem: Objective, random_state, init_scale: float, init_lambdas="ones") -> Parameters:
     """Start from the best constant, with the expansion's root mean square at `init_scale` times the residual's.
 
     Kernels are homogeneous (section 3: K(c p, x) = c^m K(p, x)), so that one evaluation tells the scale c. The start
@@ -33,7 +29,7 @@ def initial_parameters(problem: Problem, random_state, init_scale: float, init_l
     design, model = problem.design, problem.model
     d, dtype = design.shape[1], design.dtype
     rng = np.random.RandomState(random_state) if isinstance(random_state, int) else random_state
-    intercept = best_constant(problem.response) if model.fit_intercept else 0.0
+    intercept = constant_of(problem)
     target = null_scale(problem, intercept)
 
     factors, lambdas, given = [], [], 0
@@ -54,10 +50,10 @@ def initial_parameters(problem: Problem, random_state, init_scale: float, init_l
     return Parameters(tuple(factors), tuple(lambdas), np.zeros(d, dtype=dtype), np.array([intercept], dtype=dtype))
 
 
-def nothing(problem: Problem) -> Parameters:
+def nothing(problem: Objective) -> Parameters:
     """No interactions: one basis that is zero, beside the best constant."""
     (group,), d, dtype = problem.model.groups, problem.design.shape[1], problem.design.dtype
-    intercept = best_constant(problem.response) if problem.model.fit_intercept else 0.0
+    intercept = constant_of(problem)
     factors = np.zeros((1, *group.shape(d)[1:]), dtype=dtype)
     return Parameters((factors,), (np.ones(1, dtype=dtype),), np.zeros(d, dtype=dtype), np.array([intercept], dtype))
 
@@ -69,11 +65,9 @@ def _spreads(ridge: Ridge) -> np.ndarray:
     return 1 / np.sqrt(strength[ridge.of].T[:, None, :])
 
 
-def _scale(problem: Problem, group: Group, P, lams, target: float) -> float:
+def _scale(problem: Objective, group: Group, P, lams, target: float) -> float:
     """c such that the expansion with the factors c P has the root mean square `target`."""
-    f = expansion(group, P, lams, problem.design)
-    half = rows.total_loss(Response(Squared(), None, problem.response.weight, None), f)
-    rms = math.sqrt(2 * half / problem.total_weight)
+    rms = math.sqrt(2 * problem.squares_of(group, P, lams) / problem.total_weight)
     if not math.isfinite(rms):
         raise ValueError(
             f"Products of {group.degree} features overflow {problem.design.dtype}. Scale the features first, for "

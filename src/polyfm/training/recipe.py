@@ -63,6 +63,10 @@ class Recipe:
             return self.solver
         return automatic(self.model, design) if self.rank is None else automatic_local(self.model, design)
 
+    def solver_of_path(self, design: Design) -> str:
+        """Who goes along the path on which a penalty is chosen."""
+        return automatic(self.model, design)
+
     def make_solver(self, name: str, seed: int) -> Solver:
         """The solver of this name, with those of the recipe's options that it has."""
         if self.rank is not None:  # it is a part of another

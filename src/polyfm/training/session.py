@@ -25,6 +25,30 @@ class Validation(NamedTuple):
     weight: np.ndarray | None = None
 
 
+class Samples(NamedTuple):
+    """What a session trains on, in memory: rows with the targets of one or several models."""
+
+    design: Design | Any  # or what trains another kind of problem
+    targets: list[np.ndarray]
+    weight: np.ndarray | None = None
+    rows: Any = slice(None)  # of the targets and weights, that the design holds
+    validation: Validation | None = None
+
+    @property
+    def n_targets(self) -> int:
+        return len(self.targets)
+
+    def problem(self, recipe: Recipe, index: int) -> Problem:
+        weight = None if self.weight is None else self.weight[self.rows]
+        return recipe.problem(self.design, self.targets[index][self.rows], weight)
+
+    def judged(self, recipe: Recipe, index: int) -> Problem | None:
+        """What early stopping judges a target by."""
+        if self.validation is None:
+            return None
+        return recipe.problem(self.validation.design, self.validation.targets[index], self.validation.weight)
+
+
 @dataclass
 class Session:
     """Trains all targets of a fit, one after the other, by one recipe and on one design."""
@@ -40,26 +64,18 @@ class Session:
 
     def run(
         self,
-        design: Design,
-        targets: list[np.ndarray],
-        weight: np.ndarray | None,
+        samples: Samples | Any,  # or rows that are elsewhere, with the same members
         seeds: np.ndarray,
         *,
-        rows: Any = slice(None),  # of the targets and weights, that the design holds
-        validation: Validation | None = None,
         starts: list[Start] | None = None,
         saved: Saved | None = None,
     ) -> list[Outcome]:
         """Outcomes of all targets. After Ctrl-C, those that had not begun are where they would have started."""
-        recipe, name = self.recipe, self.recipe.solver_name(design)
-
-        def problem(y: np.ndarray) -> Problem:
-            return recipe.problem(design, y[rows], None if weight is None else weight[rows])
-
+        recipe, name = self.recipe, self.recipe.solver_name(samples.design)
         outcomes = list(saved.finished) if saved else []
-        for index in range(len(outcomes), len(targets)):
+        for index in range(len(outcomes), samples.n_targets):
             seed = int(seeds[index])
-            task, solver = problem(targets[index]), recipe.make_solver(name, seed)
+            task, solver = samples.problem(recipe, index), recipe.make_solver(name, seed)
             parameters, resume = starts[index] if starts else (None, None)
             running = saved.running if saved and index == len(saved.finished) else None
             if running is not None:
@@ -71,11 +87,11 @@ class Session:
                     Outcome(Result(parameters, np.array([solver.value(task, parameters)]), False, True, {}))
                 )
                 continue
+            judged = samples.judged(recipe, index)
             stopping = None
-            if validation is not None and self.patience is not None:
-                judged = recipe.problem(validation.design, validation.targets[index], validation.weight)
+            if judged is not None and self.patience is not None:
                 stopping = EarlyStopping(judged, self.patience)
-            hooks = self._hooks(index, len(targets), stopping, running)
+            hooks = self._hooks(index, samples.n_targets, stopping, running)
             if self.checkpoint:
                 self.checkpoint.begin_target(solver, outcomes, hooks, parameters)
             result = run_in_place(

@@ -8,11 +8,11 @@ import numpy as np
 from scipy.linalg import LinAlgError, blas, lapack, qr, solve_triangular
 
 from polyfm.core.design import Design
+from polyfm.core.jacobian import Jacobian
 from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
 from polyfm.loops.derivatives import slopes_and_curvatures
-from polyfm.solvers.gauss_newton.jacobian import Jacobian
 from polyfm.solvers.gauss_newton.quadratic import Factorised, Local, LowRank, Products
 
 # H is formed where it has at most so many columns and costs less than the products that stand for it: n p^2 operations

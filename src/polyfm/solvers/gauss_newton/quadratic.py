@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import blas, cho_factor, cho_solve
 
-from polyfm.solvers.gauss_newton.jacobian import Jacobian
+from polyfm.core.jacobian import Jacobian
 
 CG_STEPS, CG_TOLERANCE = 100, 0.1
 
