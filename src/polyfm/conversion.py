@@ -22,7 +22,7 @@ def lifted_to_direct(U):
     """Bases and weights of the kernel expansion that a lifted model is equal to.
 
     Degree 2 goes through the eigendecomposition of (U V^T + V U^T)/2, of rank at most 2r, by way of a 2r x 2r matrix.
-    Higher degrees go through the polarization identity, which gives at most 2^(m-1) r bases,
+    Higher degrees go through the polarization identity, which gives at most 2^(m-1) r bases, ::
 
         prod_t <u_t, x> = 1/(2^(m-1) m!) sum_(e in {-1, 1}^(m-1)) (prod_t e_t) <u_1 + sum_t e_t u_t, x>^m,
 
@@ -31,6 +31,7 @@ def lifted_to_direct(U):
     Parameters
     ----------
     U : array-like of shape (degree, rank, n_features)
+        The factors of a lifted model, `components_`.
 
     Returns
     -------
@@ -65,8 +66,11 @@ def direct_to_lifted(lambdas, P, degree):
     Parameters
     ----------
     lambdas : array-like of shape (n_bases,)
+        The weights of the bases.
     P : array-like of shape (n_bases, n_features)
+        The bases.
     degree : int
+        The degree m.
 
     Returns
     -------

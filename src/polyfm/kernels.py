@@ -13,6 +13,8 @@ from polyfm.core.model import MOST_DEGREE, Group
 from polyfm.core.sparse import checked_sparse
 from polyfm.loops.forms import form_of
 
+__all__ = ["anova_kernel", "homogeneous_kernel", "polynomial_kernel"]
+
 
 def _checked(X, P, degree):
     if not isinstance(degree, Integral) or isinstance(degree, bool) or not 1 <= degree <= MOST_DEGREE:
@@ -33,7 +35,9 @@ def homogeneous_kernel(X, P, degree=2):
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        The samples.
     P : {array-like, sparse matrix} of shape (n_bases, n_features)
+        The bases.
     degree : int, default=2
         The degree m.
 
@@ -56,7 +60,9 @@ def polynomial_kernel(X, P, degree=2, gamma=1.0):
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        The samples.
     P : {array-like, sparse matrix} of shape (n_bases, n_features)
+        The bases.
     degree : int, default=2
         The degree m.
     gamma : float, default=1.0
@@ -84,7 +90,9 @@ def anova_kernel(X, P, degree=2):
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        The samples.
     P : {array-like, sparse matrix} of shape (n_bases, n_features)
+        The bases.
     degree : int, default=2
         The degree m. Where it exceeds the number of non-zeros of a sample, the kernel is 0.
 

@@ -36,11 +36,26 @@ class Loss(Protocol):
     """What every loss provides."""
 
     @property
-    def curvature(self) -> float: ...
+    def curvature(self) -> float:
+        """A bound on the second derivative in f."""
 
-    def value(self, y: float, f: float) -> float: ...
+    def value(self, y: float, f: float) -> float:
+        """The loss of a prediction.
 
-    def derivative(self, y: float, f: float) -> float: ...
+        Parameters
+        ----------
+        y, f : float
+            The target and the prediction.
+        """
+
+    def derivative(self, y: float, f: float) -> float:
+        """Its derivative with respect to f.
+
+        Parameters
+        ----------
+        y, f : float
+            The target and the prediction.
+        """
 
 
 FACTS = ("residual", "quadratic")  # False where a loss does not say
@@ -48,7 +63,13 @@ OPTIONAL_METHODS = ("second_derivative", "probability", "conjugate")
 
 
 def losses_for(task: str) -> list[str]:
-    """The names of the losses for "regression" or "classification"."""
+    """The names of the losses for a task.
+
+    Parameters
+    ----------
+    task : {"regression", "classification"}
+        What the loss is for.
+    """
     return [name for name, cls in LOSSES.items() if task in cls.tasks]  # type: ignore[attr-defined]
 
 
@@ -64,6 +85,11 @@ def as_loss(loss: Any) -> Loss:
     A user's loss is an object with a number ``curvature`` and methods ``value(self, y, f)`` and
     ``derivative(self, y, f)`` on scalars, written with arithmetic, comparisons and `math`. Its other numeric
     attributes are parameters. It is checked here, in Python, where errors can be read.
+
+    Parameters
+    ----------
+    loss : str or object
+        One of `LOSSES`, or a loss.
     """
     if isinstance(loss, str):
         if loss not in LOSSES:

@@ -85,6 +85,7 @@ def load_model(path: Path) -> Any:
     Parameters
     ----------
     path : str or path-like
+        The file.
 
     Returns
     -------
@@ -119,6 +120,7 @@ def model_info(path: Path) -> dict[str, Any]:
     Parameters
     ----------
     path : str or path-like
+        The file.
 
     Returns
     -------

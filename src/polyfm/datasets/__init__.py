@@ -9,7 +9,7 @@ the publisher made the split into training and test data, it returns that `Split
 import os
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,10 +22,19 @@ from polyfm.files.atomic import DataFileError, reading_data
 from polyfm.files.svmlight import read_svmlight
 
 Home = str | os.PathLike[str] | None
+T = TypeVar("T")
 
 
 class Split(NamedTuple):
-    """Training and test data."""
+    """Training and test data.
+
+    Attributes
+    ----------
+    X_train, X_test : ndarray or csr_matrix
+        Features.
+    y_train, y_test : ndarray
+        Targets.
+    """
 
     X_train: Any
     X_test: Any
@@ -74,36 +83,57 @@ def train_test(name: str, data_home: Home = None, *, random_state: Any = 0, down
     return Split(*train_test_split(*data, test_size=0.25, random_state=random_state))
 
 
+def _loader(load: T) -> T:
+    """Write what all loaders have in common into a docstring."""
+    load.__doc__ = f"""{(load.__doc__ or "").rstrip()}
+
+    Parameters
+    ----------
+    data_home : str or path-like, default=None
+        The directory of the publisher's files; see `polyfm.datasets.data_home`.
+    download : bool, default=False
+        Whether to fetch files that are missing.
+    """
+    return load
+
+
+@_loader
 def load_diabetes(data_home: Home = None, *, download: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Disease progression from 10 measurements of 442 patients. It comes with scikit-learn: no file is needed."""
     return sklearn.datasets.load_diabetes(return_X_y=True)
 
 
+@_loader
 def load_abalone(data_home: Home = None, *, download: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Rings (the age) of 4,177 abalones from 8 measurements, not scaled."""
     return _load_dense("abalone", data_home, download)
 
 
+@_loader
 def load_cadata(data_home: Home = None, *, download: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """House prices in 20,640 Californian districts from 8 features, not scaled."""
     return _load_dense("cadata", data_home, download)
 
 
+@_loader
 def load_cpusmall(data_home: Home = None, *, download: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Share of a processor's time in user mode from 12 measurements of the system, 8,192 times, not scaled."""
     return _load_dense("cpusmall", data_home, download)
 
 
+@_loader
 def load_e2006(data_home: Home = None, *, download: bool = False) -> Split:
     """Volatility of stock returns from the tf-idf of 16,087 + 3,308 financial reports; 150,360 features."""
     return _load_split("e2006", data_home, download)
 
 
+@_loader
 def load_a9a(data_home: Home = None, *, download: bool = False) -> Split:
     """Whether an adult's income is high (1 or -1) from 123 binary features; 32,561 + 16,281 rows."""
     return _load_split("a9a", data_home, download)
 
 
+@_loader
 def load_movielens_1m(data_home: Home = None, *, download: bool = False) -> tuple[sp.csr_matrix, np.ndarray]:
     """1,000,209 ratings, 1 to 5, of 3,706 movies by 6,040 users, one-hot: the users' columns, then the movies'."""
     with published("movielens_1m", data_home, download) as (ratings,):
@@ -113,6 +143,7 @@ def load_movielens_1m(data_home: Home = None, *, download: bool = False) -> tupl
     return X, rating.astype(np.float64)
 
 
+@_loader
 def load_lastfm(data_home: Home = None, *, download: bool = False) -> tuple[sp.csr_matrix, np.ndarray]:
     """How many times a tag was given to an artist: 108,437 pairs of 12,133 artists and 9,718 tags, one-hot.
 
@@ -129,6 +160,7 @@ def load_lastfm(data_home: Home = None, *, download: bool = False) -> tuple[sp.c
     return X, counts.astype(np.float64)
 
 
+@_loader
 def load_imdb(data_home: Home = None, *, download: bool = False) -> Split:
     """Stars, 1 to 10, from the tf-idf of the words of 25,000 + 25,000 film reviews.
 

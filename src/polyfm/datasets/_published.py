@@ -99,7 +99,13 @@ class File(NamedTuple):
 
 
 def data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
-    """The directory of the data sets: the one given, or POLYFM_DATA_HOME, or ``~/.cache/polyfm``."""
+    """The directory of the data sets: the one given, or POLYFM_DATA_HOME, or ``~/.cache/polyfm``.
+
+    Parameters
+    ----------
+    data_home : str or path-like, default=None
+        A directory.
+    """
     return Path(data_home or os.environ.get("POLYFM_DATA_HOME") or "~/.cache/polyfm").expanduser()
 
 

@@ -55,6 +55,7 @@ class CoverageDisplay:
             A fitted `BayesianFactorizationMachineRegressor`, or a pipeline that ends in one.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+            The true targets.
         n_levels : int, default=19
             Levels, evenly spaced between 0 and 1.
         ax : matplotlib Axes, default=None

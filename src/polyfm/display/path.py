@@ -12,11 +12,13 @@ class RegularizationPathDisplay:
     Parameters
     ----------
     betas : array-like of shape (n_betas,)
+        The penalties.
     scores : array-like of shape (n_betas, n_folds)
         Higher is better.
     beta : float, default=None
         The chosen one, to be marked.
     score_name : str, default="score"
+        What the scores are called.
 
     Attributes
     ----------

@@ -218,7 +218,9 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
         y : array-like of shape (n_samples,)
+            The targets.
         sample_weight : array-like of shape (n_samples,), default=None
             A weight of 2 is the row twice.
 
@@ -240,6 +242,7 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
         return_std : bool, default=False
             Whether to return standard deviations, too.
 
@@ -262,6 +265,7 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
         coverage : float, default=0.9
             More than 0 and less than 1.
 

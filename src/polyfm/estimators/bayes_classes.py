@@ -68,6 +68,7 @@ class BayesianFactorizationMachineClassifier(Bayesian, Classifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -86,6 +87,7 @@ class BayesianFactorizationMachineClassifier(Bayesian, Classifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
 
         Returns
         -------
@@ -102,6 +104,7 @@ class BayesianFactorizationMachineClassifier(Bayesian, Classifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
 
         Returns
         -------
@@ -115,6 +118,7 @@ class BayesianFactorizationMachineClassifier(Bayesian, Classifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
 
         Returns
         -------
@@ -181,6 +185,7 @@ class BayesianFactorizationMachineOrdinal(Bayesian, Classifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
         y : array-like of shape (n_samples,)
             Class labels, such as ratings: their order is that of sorting.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -208,6 +213,7 @@ class BayesianFactorizationMachineOrdinal(Bayesian, Classifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
 
         Returns
         -------
@@ -222,6 +228,7 @@ class BayesianFactorizationMachineOrdinal(Bayesian, Classifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
 
         Returns
         -------
@@ -235,6 +242,7 @@ class BayesianFactorizationMachineOrdinal(Bayesian, Classifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
 
         Returns
         -------
@@ -249,6 +257,7 @@ class BayesianFactorizationMachineOrdinal(Bayesian, Classifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
 
         Returns
         -------

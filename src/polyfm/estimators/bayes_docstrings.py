@@ -9,7 +9,9 @@ T = TypeVar("T", bound=type)
 
 _BODY = """Bayesian factorization machine {task}, of any degree.
 
-    f(x) = <w, x> + w0 + sum_s A^m(p_s, x),   {likelihood}
+    It supposes ::
+
+        f(x) = <w, x> + w0 + sum_s A^m(p_s, x),   {likelihood}
 
     with the ANOVA kernel A^m: products of m *distinct* features. What is learned is a distribution of all parameters.
     There are no penalties to choose: each field of features and each basis has a prior, whose mean and precision are
@@ -39,6 +41,7 @@ _BODY = """Bayesian factorization machine {task}, of any degree.
         A file to which the state of training is written every `checkpoint_interval` epochs. If it exists when `fit`
         starts, training goes on from it; when training is complete, it is deleted.
     checkpoint_interval : int, default=10
+        Epochs between two writings of the checkpoint.
     warm_start : bool, default=False
         Go on where the previous `fit` ended, bit for bit, if it was of the same data with the same parameters (but
         for {free}); start anew else.

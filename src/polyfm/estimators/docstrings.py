@@ -8,13 +8,17 @@ from polyfm.solvers import SOLVERS, names_of
 _SUMMARY = {
     "FactorizationMachine": """Factorization machine {task} of any degree.
 
-    f(x) = <w, x> + w0 + sum_s lambda_s A^m(p_s, x)
+    It predicts ::
+
+        f(x) = <w, x> + w0 + sum_s lambda_s A^m(p_s, x)
 
     with the ANOVA kernel A^m: products of m *distinct* features, weighted by a low-rank tensor. It shines on sparse,
     high-dimensional and one-hot data, where it gives a weight even to pairs that never occurred together.""",
     "PolynomialNetwork": """Polynomial network {task} of any degree.
 
-    f(x) = <w, x> + w0 + sum_s lambda_s <p_s, x>^m
+    It predicts ::
+
+        f(x) = <w, x> + w0 + sum_s lambda_s <p_s, x>^m
 
     with the homogeneous polynomial kernel H^m: products of m features, repeated ones included. It shines on dense,
     continuous features, where powers of a feature matter.""",
@@ -64,6 +68,7 @@ _BODY = """{summary}
         the residuals of the best constant. It does not depend on the units of X and y.
     solver : {{"auto", {solvers}}}, default="auto"
 {solver_list}
+
         "auto" chooses by the model and the data; `solver_` says which it was. None needs a learning rate, and the
         objective never increases, except with {rising}.
     batch_size : int or "auto", default="auto"
@@ -80,11 +85,14 @@ _BODY = """{summary}
         Hold out `validation_fraction` of the rows, stop when the loss on them has not fallen for `n_iter_no_change`
         epochs, and keep the parameters that were best there.
     validation_fraction : float, default=0.1
+        With `early_stopping`, the fraction of the rows to hold out.
     n_iter_no_change : int, default=5
+        With `early_stopping`, how many epochs without a lower loss end training.
     checkpoint : str or path, default=None
         A file to which the state of training is written every `checkpoint_interval` epochs. If it exists when `fit`
         starts, training goes on from it; when training is complete, it is deleted.
     checkpoint_interval : int, default=10
+        Epochs between two writings of the checkpoint.
     warm_start : bool, default=False
         Start from the parameters of the previous `fit`. On the same data, training goes on as if it had not stopped
         (bit for bit).
@@ -179,6 +187,7 @@ _SEARCH = """{name} with the penalty beta chosen by cross-validation.
         The betas to try. None means `n_betas` values, evenly spaced on a log scale, from the beta that leaves no
         interactions down over 3.5 decades, and farther where the weakest of them is the best.
     n_betas : int, default=8
+        Number of betas, where `betas` is None.
     degrees, ranks : array-like, default=None
         Degrees and numbers of bases to try as well, in place of `degree` and `n_components`.
     cv : int, splitter or iterable, default=None
@@ -187,7 +196,7 @@ _SEARCH = """{name} with the penalty beta chosen by cross-validation.
         None is R2, or for classes the logarithmic loss (negative), or accuracy where there are no probabilities.
     n_jobs : int, default=None
         Folds that are fitted at the same time, in threads.
-    degree, n_components, loss, alpha, groups, clip, class_weight, method, fit_lower, fit_linear, fit_intercept, \
+    degree, n_components, loss, alpha, groups, {own}, method, fit_lower, fit_linear, fit_intercept, \
 init_lambdas, fit_lambdas, init_scale, solver, batch_size, max_iter, tol, gap_tol, max_components, \
 random_state, verbose
         As in `{name}`.
@@ -225,7 +234,7 @@ def documented_search(cls: type) -> type:
     """Write the docstring of an estimator with a search."""
     name = cls.__name__.removesuffix("CV")
     load = "load_breast_cancer" if name.endswith("Classifier") else "load_diabetes"
-    cls.__doc__ = _SEARCH.format(name=name, load=load)
+    cls.__doc__ = _SEARCH.format(name=name, load=load, own="class_weight" if name.endswith("Classifier") else "clip")
     return cls
 
 

@@ -80,7 +80,7 @@ class PathSearch:
     _seeds: Any
 
     @staticmethod
-    def constraints(kind: type) -> dict:
+    def _constraints(kind: type) -> dict:
         """The parameters of the estimator without a search, less those of a single fit, and those of the search."""
         given: dict = vars(kind)["_parameter_constraints"]
         shared = {name: c for name, c in given.items() if name not in OF_ONE_FIT}

@@ -15,7 +15,7 @@ from polyfm.estimators.targets import Classifier, Regressor
 class FactorizationMachineRegressorCV(PathSearch, Regressor):
     _kernel = "anova"
     _plain = FactorizationMachineRegressor
-    _parameter_constraints = PathSearch.constraints(Regressor)
+    _parameter_constraints = PathSearch._constraints(Regressor)
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class FactorizationMachineRegressorCV(PathSearch, Regressor):
 class FactorizationMachineClassifierCV(PathSearch, Classifier):
     _kernel = "anova"
     _plain = FactorizationMachineClassifier
-    _parameter_constraints = PathSearch.constraints(Classifier)
+    _parameter_constraints = PathSearch._constraints(Classifier)
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class FactorizationMachineClassifierCV(PathSearch, Classifier):
 class PolynomialNetworkRegressorCV(PathSearch, Regressor):
     _kernel = "homogeneous"
     _plain = PolynomialNetworkRegressor
-    _parameter_constraints = PathSearch.constraints(Regressor)
+    _parameter_constraints = PathSearch._constraints(Regressor)
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class PolynomialNetworkRegressorCV(PathSearch, Regressor):
 class PolynomialNetworkClassifierCV(PathSearch, Classifier):
     _kernel = "homogeneous"
     _plain = PolynomialNetworkClassifier
-    _parameter_constraints = PathSearch.constraints(Classifier)
+    _parameter_constraints = PathSearch._constraints(Classifier)
 
     def __init__(
         self,

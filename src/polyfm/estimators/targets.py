@@ -36,6 +36,7 @@ class Regressor(RegressorMixin, StreamingModel):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             float32 is worked on in float32; everything else in float64.
         y : array-like of shape (n_samples,)
+            The targets.
         sample_weight : array-like of shape (n_samples,), default=None
             A weight of 2 is the row twice.
         X_val, y_val : like X and y, default=None
@@ -89,7 +90,9 @@ class Regressor(RegressorMixin, StreamingModel):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             The number of features must be that of the first batch.
         y : array-like of shape (n_samples,)
+            The targets.
         sample_weight : array-like of shape (n_samples,), default=None
+            A weight of 2 is the row twice.
 
         Returns
         -------
@@ -112,6 +115,7 @@ class Regressor(RegressorMixin, StreamingModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
 
         Returns
         -------
@@ -217,9 +221,11 @@ class Classifier(ClassifierMixin, StreamingModel):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             The number of features must be that of the first batch.
         y : array-like of shape (n_samples,)
+            The targets.
         classes : array-like of shape (n_classes,), default=None
             All classes; needed in the first call.
         sample_weight : array-like of shape (n_samples,), default=None
+            A weight of 2 is the row twice.
 
         Returns
         -------
@@ -253,6 +259,7 @@ class Classifier(ClassifierMixin, StreamingModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
 
         Returns
         -------
@@ -267,6 +274,7 @@ class Classifier(ClassifierMixin, StreamingModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
 
         Returns
         -------
@@ -284,6 +292,7 @@ class Classifier(ClassifierMixin, StreamingModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
 
         Returns
         -------
@@ -302,6 +311,7 @@ class Classifier(ClassifierMixin, StreamingModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
 
         Returns
         -------

@@ -48,6 +48,7 @@ def read_svmlight(
     Parameters
     ----------
     path : str or path-like
+        The file.
     n_features : int, default=None
         The number of columns of X. By default, what the largest index asks for; give it wherever several files must
         agree, such as training and test data.
@@ -108,6 +109,7 @@ def iter_svmlight(
     Parameters
     ----------
     path : str or path-like
+        The file.
     chunk_rows : int, default=100_000
         Rows a chunk; the last one may have fewer.
     n_features, zero_based, dtype

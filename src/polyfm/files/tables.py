@@ -127,6 +127,7 @@ def iter_table(
     Parameters
     ----------
     path : str or path-like
+        The file.
     chunk_rows : int, default=100_000
         Rows a chunk; the last one may have fewer.
     columns, text, separator, decimal, encoding, duplicates

@@ -51,7 +51,21 @@ class Growing:
         return self._add(0, interactions, users, weight)
 
     def add_items(self, interactions, items=None, *, weight=None):
-        """Take in new items, by who used them or by their features alone; as `add_users`."""
+        """Take in new items, by who used them or by their features alone; as `add_users`.
+
+        Parameters
+        ----------
+        interactions : DataFrame
+            As `fit` takes it, with items that are not known and users that are; or a table of features of items.
+        items : DataFrame, default=None
+            Their features, where training had features of items; without them, they count as unknown.
+        weight : str, default=None
+            A column of weights. By default the one of `fit`.
+
+        Returns
+        -------
+        self : object
+        """
         return self._add(1, interactions, items, weight)
 
     def _add(self, which: int, interactions, features, weight):

@@ -77,6 +77,7 @@ def auc_score(contexts: np.ndarray, candidates: np.ndarray, relevant: Any, exclu
     contexts, candidates : ndarray of shape (n_contexts, n_numbers), (n_items, n_numbers)
         As `towers` gives them.
     relevant, exclude : sparse matrix of shape (n_contexts, n_items)
+        What is not 0 is relevant, or left out.
 
     Returns
     -------

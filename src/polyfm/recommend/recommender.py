@@ -37,7 +37,7 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
     """Recommend items to users, from ratings or from what they did.
 
     Explicit feedback trains an estimator of polyfm on ratings: ids and features of users and items, encoded by
-    `TableEncoder`. Implicit feedback, such as clicks or plays, minimises
+    `TableEncoder`. Implicit feedback, such as clicks or plays, minimises ::
 
         sum over observed pairs of a (f - 1)^2 + omega * sum over all pairs of f^2 + penalties,
 
@@ -50,6 +50,7 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
     user, item : str, default="user", "item"
         The columns of ids. Ids are compared as text: 7 and "7" are one.
     feedback : {"explicit", "implicit"}, default="explicit"
+        Ratings, or what was done.
     n_components : int, default=32
         Numbers in the vector of a user or an item.
     estimator : estimator, default=None
@@ -69,6 +70,7 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
         Of implicit feedback, the penalty. For "all-pairs" it is multiplied by how often a feature occurs, to the power
         `nu`; for "bpr" and "warp" it is that of each step.
     nu : float, default=1.0
+        The power of how often a feature occurs in its penalty: 0 penalises all alike.
     learning_rate : float, default=0.05
         Of "bpr" and "warp": AdaGrad's.
     max_iter : int, default=10
@@ -81,7 +83,9 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
     n_jobs : int, default=None
         Threads.
     random_state : int, RandomState or None, default=None
+        Seed of the initial factors, and of sampling.
     verbose : int, default=0
+        Print a line for each epoch.
 
     Attributes
     ----------
@@ -284,6 +288,7 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
         users : list of ids, default=None
             By default, all that are known.
         n : int, default=10
+            How many for each user.
         context : DataFrame, default=None
             In place of `users`: a row for each request, with the column of users and those of context. Without it, the
             situation counts as unknown.
@@ -382,12 +387,28 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
         return columns.pandas_for_tables().DataFrame(named)
 
     def similar_items(self, item, n: int = 10) -> Any:
-        """The items whose vectors point the same way, by the cosine; a table of ids and scores."""
+        """The items whose vectors point the same way, by the cosine; a table of ids and scores.
+
+        Parameters
+        ----------
+        item : id
+            The item to compare with.
+        n : int, default=10
+            How many.
+        """
         check_is_fitted(self, "users_")
         return self._similar(self.items_, self._item_vectors(), item, n)
 
     def similar_users(self, user, n: int = 10) -> Any:
-        """The users whose vectors point the same way, by the cosine; a table of ids and scores."""
+        """The users whose vectors point the same way, by the cosine; a table of ids and scores.
+
+        Parameters
+        ----------
+        user : id
+            The user to compare with.
+        n : int, default=10
+            How many.
+        """
         check_is_fitted(self, "users_")
         everyone = np.arange(len(self.users_))
         nowhere = sp.csr_matrix((len(everyone), self.situation_.size))
@@ -404,8 +425,15 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
         return self._table({side.column: [side.values[i] for i in positions[0][there]], "score": scores[0][there]})
 
     def explain(self, user, item, *, context=None) -> Any:
-        """A score, taken apart into products of features that add up to it; a table, the largest first. `context` is a
-        table of one row, as `recommend` takes it."""
+        """A score, taken apart into products of features that add up to it; a table, the largest first.
+
+        Parameters
+        ----------
+        user, item : id
+            Whose score of what.
+        context : DataFrame, default=None
+            A table of one row, as `recommend` takes it.
+        """
         check_is_fitted(self, "users_")
         u, i = self.users_.find([user]), self.items_.find([item])
         situations = self.situation_.unknown(1)
@@ -436,6 +464,7 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
             Every row is relevant to its user, or to its context where training had columns of that. Users that are
             not known are left out, with a warning; so are unknown items.
         k : int, default=10
+            How many items of each ranking are judged.
 
         Returns
         -------

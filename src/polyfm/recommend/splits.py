@@ -21,6 +21,7 @@ def random_split(table: Any, user: str, *, test_fraction: float = 0.2, random_st
     test_fraction : float, default=0.2
         Of each user's rows, rounded.
     random_state : int, RandomState or None, default=None
+        Seed of the choice.
 
     Returns
     -------
@@ -48,6 +49,7 @@ def last_out_split(table: Any, user: str, time: str, *, n: int = 1) -> tuple[Any
     Parameters
     ----------
     table : DataFrame
+        The interactions.
     user, time : str
         Columns.
     n : int, default=1
@@ -83,11 +85,13 @@ def cold_split(table: Any, column: str, *, test_fraction: float = 0.1, random_st
     Parameters
     ----------
     table : DataFrame
+        The interactions.
     column : str
         Of users or of items.
     test_fraction : float, default=0.1
         Of the users or items, rounded, and at least one.
     random_state : int, RandomState or None, default=None
+        Seed of the choice.
 
     Returns
     -------

@@ -118,7 +118,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame or array-like of shape (n_samples, n_columns)
+            The table.
         y : ignored
+            It is there for pipelines.
 
         Returns
         -------
@@ -173,6 +175,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame, array-like of shape (n_samples, n_columns), mapping or list of mappings
+            The table, one row, or several.
 
         Returns
         -------
@@ -315,7 +318,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self._plan = Plan(self.kinds_, names, layouts, blocks, *scaling, np.dtype(self.dtype))
 
     def add_values(self, block: int, texts: list[str]) -> None:
-        """Columns for values that `fit` has not seen, behind the others of a one-hot block."""
+        """Columns for values that `fit` has not seen, behind the others of a one-hot block.
+
+        Parameters
+        ----------
+        block : int
+            The position of the block in `categories_`.
+        texts : list of str
+            The new values.
+        """
         self.categories_[block] = np.concatenate([self.categories_[block], np.array(texts, dtype=object)])
         self._make_plan()
 
