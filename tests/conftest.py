@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+collect_ignore = ["typing"]  # for a type checker, not to be run
+
 
 @pytest.fixture
 def rng():

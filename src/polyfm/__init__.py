@@ -71,16 +71,18 @@ _HOMES = (
 )  # of the other names
 
 
-def __getattr__(name: str) -> object:
-    """Import a public name when it is first asked for: the command line has to be ready for Ctrl-C before that."""
-    if name in _MODULES or name in _HOMES:
-        return import_module(f"polyfm.{name}")
-    if name in __all__:
-        for home in map(import_module, (f"polyfm.{home}" for home in _HOMES)):
-            if hasattr(home, name):
-                globals()[name] = getattr(home, name)
-                return globals()[name]
-    raise AttributeError(f"module 'polyfm' has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker would believe in every name
+
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first asked for: the command line has to be ready for Ctrl-C before that."""
+        if name in _MODULES or name in _HOMES:
+            return import_module(f"polyfm.{name}")
+        if name in __all__:
+            for home in map(import_module, (f"polyfm.{home}" for home in _HOMES)):
+                if hasattr(home, name):
+                    globals()[name] = getattr(home, name)
+                    return globals()[name]
+        raise AttributeError(f"module 'polyfm' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

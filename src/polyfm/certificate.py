@@ -101,7 +101,7 @@ def _percent(part: float) -> str:
     return f"{100 * part:.3g}%"
 
 
-def certify(estimator, X, y, sample_weight=None, *, tol=1e-3) -> Certificate:
+def certify(estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, tol: Any = 1e-3) -> Certificate:
     """How far a fitted model of degree 2 is from the best one of any rank.
 
         objective - smallest possible objective <= objective - D(g),    D the dual objective

@@ -7,6 +7,7 @@ kernels depend on W alone (Lemma 5), so that one conversion serves both.
 import math
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ SAME_DIRECTION = 12  # decimals to which two unit vectors must agree to be one b
 NEGLIGIBLE = 1e-14  # a weight this small a part of the largest is rounding
 
 
-def lifted_to_direct(U):
+def lifted_to_direct(U: Any) -> tuple[np.ndarray, np.ndarray]:
     """Bases and weights of the kernel expansion that a lifted model is equal to.
 
     Degree 2 goes through the eigendecomposition of (U V^T + V U^T)/2, of rank at most 2r, by way of a 2r x 2r matrix.
@@ -60,7 +61,7 @@ def lifted_to_direct(U):
     return lams[order], P[order]
 
 
-def direct_to_lifted(lambdas, P, degree):
+def direct_to_lifted(lambdas: Any, P: Any, degree: Any) -> np.ndarray:
     """Lifted factors of a kernel expansion: u^t = |lambda|^(1/m) p, with the sign of lambda on u^1.
 
     Parameters

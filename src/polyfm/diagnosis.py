@@ -5,6 +5,7 @@ why. What is here does not claim to.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,9 @@ class Diagnosis:
         return " ".join(lines)
 
 
-def diagnose(estimator, X, y, sample_weight=None, *, n_restarts=3, random_state=0) -> Diagnosis:
+def diagnose(
+    estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, n_restarts: int = 3, random_state: Any = 0
+) -> Diagnosis:
     """What can be said about the optimality of a fitted model of any degree.
 
     Parameters

@@ -11,6 +11,7 @@ Letters: d features, k bases, P (d x k) the bases *by feature*, lam (k), a (d) n
 
 from collections import Counter
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn import get_config
@@ -25,9 +26,18 @@ from polyfm.tabular.columns import is_polars
 
 
 def interactions(
-    estimator, *, degree=None, top=20, feature_names=None, groups=None, X=None, impossible=False, scale=None,
-    target=None, budget=BUDGET,
-):  # fmt: skip
+    estimator: Any,
+    *,
+    degree: int | None = None,
+    top: int = 20,
+    feature_names: Any = None,
+    groups: Any = None,
+    X: Any = None,
+    impossible: bool = False,
+    scale: Any = None,
+    target: Any = None,
+    budget: float | None = BUDGET,
+) -> Any:
     """The strongest products of features, by name.
 
     The model is a polynomial,
@@ -125,7 +135,9 @@ def interactions(
     return _as_given(table, X)
 
 
-def explain(estimator, x, *, feature_names=None, target=None, max_degree_terms=100):
+def explain(
+    estimator: Any, x: Any, *, feature_names: Any = None, target: Any = None, max_degree_terms: int = 100
+) -> Any:
     """One prediction, taken apart into terms that add up to it.
 
     f(x) = sum over monomials of weight * x_j1 ... x_jn, where only the features that are not 0 in x matter. The sum of

@@ -1,6 +1,7 @@
 """The kernels K(p, x) between samples and bases (section 3 of the paper)."""
 
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,7 +30,7 @@ def _checked(X, P, degree):
     return X, P
 
 
-def homogeneous_kernel(X, P, degree=2):
+def homogeneous_kernel(X: Any, P: Any, degree: int = 2) -> np.ndarray:
     """H^m(p, x) = <p, x>^m, between all samples and all bases.
 
     Parameters
@@ -54,7 +55,7 @@ def homogeneous_kernel(X, P, degree=2):
     return polynomial_kernel(X, P, degree=degree, gamma=0.0)
 
 
-def polynomial_kernel(X, P, degree=2, gamma=1.0):
+def polynomial_kernel(X: Any, P: Any, degree: int = 2, gamma: Any = 1.0) -> np.ndarray:
     """P^m_gamma(p, x) = (gamma + <p, x>)^m, between all samples and all bases.
 
     Parameters
@@ -82,7 +83,7 @@ def polynomial_kernel(X, P, degree=2, gamma=1.0):
     return (gamma + safe_sparse_dot(X, P.T, dense_output=True)) ** degree
 
 
-def anova_kernel(X, P, degree=2):
+def anova_kernel(X: Any, P: Any, degree: int = 2) -> np.ndarray:
     """A^m(p, x) = sum over j_1 < ... < j_m of prod_t p_(j_t) x_(j_t), between all samples and all bases.
 
     Only products of *distinct* features count. Costs O(degree * nnz(X) * n_bases).

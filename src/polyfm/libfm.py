@@ -12,7 +12,7 @@ for f(x) = w0 + <w, x> + sum_(i<j) <v_i, v_j> x_i x_j: a direct factorization ma
 import math
 import os
 from array import array
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -31,7 +31,7 @@ LONGEST_LINE = 2**24
 LINES_AT_ONCE = 10_000
 
 
-def export_libfm(estimator, path: Path) -> None:
+def export_libfm(estimator: Any, path: Path) -> None:
     """Write a factorization machine of degree 2 as a model file of libFM.
 
     Positive lambdas go into the bases, v_js = sqrt(lambda_s) p_js; a dummy feature (``fit_lower="augment"``) goes into
@@ -72,7 +72,7 @@ def export_libfm(estimator, path: Path) -> None:
         _write_lines(file, V)
 
 
-def import_libfm(path: Path, *, classes=None):
+def import_libfm(path: Path, *, classes: Any = None) -> Any:
     """Read a model file of libFM.
 
     libFM writes six digits of each number, so that predictions agree with libFM's to about as many; libFM also clips

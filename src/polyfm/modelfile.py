@@ -14,7 +14,7 @@ from polyfm.files.values import Reader, UnstorableError, Writer
 __all__ = ["ModelFileError", "load_model", "model_info", "save_model"]
 
 
-def save_model(estimator, path: Path, *, table: dict[str, Any] | None = None) -> None:
+def save_model(estimator: Any, path: Path, *, table: dict[str, Any] | None = None) -> None:
     """Save a fitted estimator, or a pipeline that ends with one, to a file.
 
     The file is a zip archive of a JSON header, .npy arrays and their SHA-256 sums (no pickle, no code). It is written

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class ConvergenceDisplay:
     >>> display = ConvergenceDisplay.from_estimator(fits)
     """
 
-    def __init__(self, histories, *, names=None, validation_losses=None):
+    def __init__(self, histories: Any, *, names: Any = None, validation_losses: Any = None) -> None:
         self.histories = [np.asarray(history, dtype=np.float64) for history in histories]
         self.names = names
         if names is not None and len(names) != len(self.histories):
@@ -59,7 +60,9 @@ class ConvergenceDisplay:
         ]
 
     @classmethod
-    def from_estimator(cls, estimator, *, names=None, relative=False, ax=None, **kwargs):
+    def from_estimator(
+        cls, estimator: Any, *, names: Any = None, relative: bool = False, ax: Any = None, **kwargs: Any
+    ) -> Self:
         """Plot the `history_` of fitted estimators, and their `validation_losses_` after early stopping.
 
         Parameters
@@ -90,7 +93,7 @@ class ConvergenceDisplay:
         losses = [getattr(one, "validation_losses_", None) for one in estimators]
         return cls(histories, names=names, validation_losses=losses).plot(relative=relative, ax=ax, **kwargs)
 
-    def plot(self, *, relative=False, ax=None, **kwargs):
+    def plot(self, *, relative: bool = False, ax: Any = None, **kwargs: Any) -> Self:
         """Plot.
 
         Parameters

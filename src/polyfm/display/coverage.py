@@ -1,5 +1,7 @@
 """Whether intervals cover as many targets as they say."""
 
+from typing import Any, Self
+
 import numpy as np
 
 from polyfm.display.axes import COLOURS, axes_for
@@ -35,7 +37,7 @@ class CoverageDisplay:
     >>> display = CoverageDisplay.from_estimator(model, scale(X)[300:], y[300:])
     """
 
-    def __init__(self, predicted, observed, *, effective_rank=None):
+    def __init__(self, predicted: Any, observed: Any, *, effective_rank: Any = None) -> None:
         self.predicted = np.asarray(predicted, dtype=np.float64)
         self.observed = np.asarray(observed, dtype=np.float64)
         self.effective_rank = effective_rank
@@ -46,7 +48,9 @@ class CoverageDisplay:
             )
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, n_levels=19, ax=None, **kwargs):
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, n_levels: int = 19, ax: Any = None, **kwargs: Any
+    ) -> Self:
         """Plot the coverage of intervals of a fitted model on data, which should not be those it was fitted on.
 
         Parameters
@@ -78,7 +82,7 @@ class CoverageDisplay:
             observed.append(np.mean((low <= y) & (y <= high)))
         return cls(predicted, observed, effective_rank=model.effective_rank_).plot(ax=ax, **kwargs)
 
-    def plot(self, *, ax=None, **kwargs):
+    def plot(self, *, ax: Any = None, **kwargs: Any) -> Self:
         """Plot.
 
         Parameters

@@ -1,5 +1,7 @@
 """Where a trained model stands among trainings from other starts."""
 
+from typing import Any, Self
+
 import numpy as np
 
 from polyfm.diagnosis import Diagnosis, diagnose
@@ -34,11 +36,22 @@ class DiagnosisDisplay:
     >>> display = DiagnosisDisplay(Diagnosis(10.0, 1e-4, 0.0, np.array([10.1, 10.4]), None)).plot()
     """
 
-    def __init__(self, diagnosis: Diagnosis):
+    def __init__(self, diagnosis: Diagnosis) -> None:
         self.diagnosis = diagnosis
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, sample_weight=None, *, n_restarts=5, random_state=0, ax=None, **kwargs):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        n_restarts: int = 5,
+        random_state: Any = 0,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Diagnose a fitted estimator and plot what was found.
 
         Parameters
@@ -57,7 +70,7 @@ class DiagnosisDisplay:
         found = diagnose(estimator, X, y, sample_weight, n_restarts=n_restarts, random_state=random_state)
         return cls(found).plot(ax=ax, **kwargs)
 
-    def plot(self, *, ax=None, **kwargs):
+    def plot(self, *, ax: Any = None, **kwargs: Any) -> Self:
         """Plot.
 
         Parameters

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -49,15 +50,27 @@ class InteractionDisplay:
     >>> display = InteractionDisplay.from_estimator(fm, top=5)
     """
 
-    def __init__(self, table, *, weight_name="weight of the product"):
+    def __init__(self, table: Any, *, weight_name: Any = "weight of the product") -> None:
         self.table = as_pandas(table)
         self.weight_name = weight_name
 
     @classmethod
     def from_estimator(
-        cls, estimator, *, degree=None, top=20, feature_names=None, groups=None, X=None, impossible=False, scale=None,
-        target=None, kind="auto", ax=None, **kwargs,
-    ):  # fmt: skip
+        cls,
+        estimator: Any,
+        *,
+        degree: int | None = None,
+        top: int = 20,
+        feature_names: Any = None,
+        groups: Any = None,
+        X: Any = None,
+        impossible: bool = False,
+        scale: Any = None,
+        target: Any = None,
+        kind: str = "auto",
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """Plot the strongest interactions of a fitted estimator.
 
         Parameters
@@ -88,7 +101,7 @@ class InteractionDisplay:
             name += f", for class {literal(estimator.classes_[1] if target is None else target)}"
         return cls(table, weight_name=name).plot(kind=kind, ax=ax, **kwargs)
 
-    def plot(self, *, kind="auto", ax=None, **kwargs):
+    def plot(self, *, kind: str = "auto", ax: Any = None, **kwargs: Any) -> Self:
         """Plot.
 
         Parameters

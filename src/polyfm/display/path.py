@@ -1,5 +1,7 @@
 """Scores of a search along a path of penalties."""
 
+from typing import Any, Self
+
 import numpy as np
 from sklearn.base import is_classifier
 
@@ -36,7 +38,7 @@ class RegularizationPathDisplay:
     >>> display = display.plot()
     """
 
-    def __init__(self, betas, scores, *, beta=None, score_name="score"):
+    def __init__(self, betas: Any, scores: Any, *, beta: Any = None, score_name: Any = "score") -> None:
         self.betas = np.asarray(betas, dtype=np.float64)
         self.scores = np.asarray(scores, dtype=np.float64)
         self.beta = beta
@@ -50,7 +52,7 @@ class RegularizationPathDisplay:
             raise ValueError(f"betas must be finite numbers >= 0, at least one, got {self.betas.tolist()}.")
 
     @classmethod
-    def from_estimator(cls, estimator, *, score_name=None, ax=None, **kwargs):
+    def from_estimator(cls, estimator: Any, *, score_name: Any = None, ax: Any = None, **kwargs: Any) -> Self:
         """Plot the scores of an estimator that has chosen beta by cross-validation.
 
         Parameters
@@ -78,7 +80,7 @@ class RegularizationPathDisplay:
             score_name = scoring.replace("_", " ") if isinstance(scoring, str) else "score" if scoring else default
         return cls(betas, scores, beta=beta, score_name=score_name).plot(ax=ax, **kwargs)
 
-    def plot(self, *, ax=None, **kwargs):
+    def plot(self, *, ax: Any = None, **kwargs: Any) -> Self:
         """Plot.
 
         Parameters

@@ -1,19 +1,34 @@
 """Every import of a name that scikit-learn keeps private or has not always had, in one place."""
 
-from sklearn.base import _fit_context as fit_context
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
 from sklearn.utils._param_validation import HasMethods, Interval, RealNotInt, StrOptions
 from sklearn.utils._set_output import _get_output_config as output_config
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
-try:  # callbacks came with scikit-learn 1.9
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:
+F = TypeVar("F", bound=Callable[..., Any])
 
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing, where scikit-learn has no callbacks."""
+if TYPE_CHECKING:  # scikit-learn says nothing of types: its decorators leave signatures as they are
 
-    def with_callbacks(method):  # type: ignore[misc]
-        return method
+    class CallbackSupportMixin: ...
+
+    def with_callbacks(method: F) -> F: ...
+    def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[F], F]: ...
+    def available_if(check: Callable[[Any], bool]) -> Callable[[F], F]: ...
+else:
+    from sklearn.base import _fit_context as fit_context
+    from sklearn.utils.metaestimators import available_if
+
+    try:  # callbacks came with scikit-learn 1.9
+        from sklearn.callback import CallbackSupportMixin, with_callbacks
+    except ImportError:
+
+        class CallbackSupportMixin:
+            """Nothing, where scikit-learn has no callbacks."""
+
+        def with_callbacks(method):
+            return method
 
 
 class FactsMixin:
@@ -33,6 +48,7 @@ __all__ = [
     "Interval",
     "RealNotInt",
     "StrOptions",
+    "available_if",
     "check_sample_weight",
     "fit_context",
     "output_config",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import joblib
 import numpy as np
@@ -367,7 +367,7 @@ class PolynomialModel(FactsMixin, CallbackSupportMixin, BaseEstimator):
 
     # -- the other form -----------------------------------------------------------------------------------------------
 
-    def to_direct(self):
+    def to_direct(self) -> Self:
         """The same fitted model as a kernel expansion sum_s lambda_s K(p_s, x), with identical predictions.
 
         Degree 2 gives at most twice as many bases as the lifted model has, higher degrees at most 2^(degree - 1)
@@ -381,7 +381,7 @@ class PolynomialModel(FactsMixin, CallbackSupportMixin, BaseEstimator):
         """
         return self._converted("direct")
 
-    def to_lifted(self):
+    def to_lifted(self) -> Self:
         """The same fitted model in lifted form, with identical predictions and as many bases.
 
         With ``warm_start=True`` the result can be trained on, from the same start as the direct model (the paper's

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -17,7 +17,8 @@ from polyfm.estimators._sklearn import Interval, StrOptions, fit_context, with_c
 from polyfm.estimators.base import OF_TRAINING, PolynomialModel, sum_of_histories
 from polyfm.estimators.bayes_docstrings import documented_bayes
 from polyfm.estimators.targets import Regressor
-from polyfm.estimators.validation import threads_of
+from polyfm.estimators.validation import RandomState, threads_of
+from polyfm.files.atomic import Path
 from polyfm.losses import as_loss
 from polyfm.solvers import Result, automatic
 from polyfm.solvers.gibbs import n_iterations
@@ -172,25 +173,25 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
     def __init__(
         self,
         *,
-        degree=2,
-        n_components=10,
-        inference="variational",
-        groups="auto",
-        n_samples=50,
-        thinning=2,
-        clip=False,
-        fit_lower="explicit",
-        fit_linear=True,
-        fit_intercept=True,
-        max_iter=200,
-        tol=1e-3,
-        checkpoint=None,
-        checkpoint_interval=10,
-        warm_start=False,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
+        degree: int = 2,
+        n_components: int = 10,
+        inference: str = "variational",
+        groups: Any = "auto",
+        n_samples: int = 50,
+        thinning: int = 2,
+        clip: bool = False,
+        fit_lower: str | None = "explicit",
+        fit_linear: bool = True,
+        fit_intercept: bool = True,
+        max_iter: int = 200,
+        tol: float = 1e-3,
+        checkpoint: Path | None = None,
+        checkpoint_interval: int = 10,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> None:
         self.degree = degree
         self.n_components = n_components
         self.inference = inference
@@ -212,7 +213,7 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # type: ignore[override]
         """Fit the model.
 
         Parameters
@@ -236,7 +237,7 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
         check_is_fitted(self)
         return float(np.sqrt(np.mean(np.square(self._posterior[0].noise))))
 
-    def predict(self, X, return_std=False):
+    def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict targets.
 
         Parameters
@@ -259,7 +260,7 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
             return y
         return y, np.sqrt(self._of_posterior("variances", X)[0] + self.noise_**2).astype(y.dtype)
 
-    def predict_interval(self, X, coverage=0.9):
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Intervals that new targets are within, with the probability `coverage`.
 
         Parameters

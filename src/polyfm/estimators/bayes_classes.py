@@ -1,6 +1,6 @@
 """Bayesian factorization machines for classes: without an order, by probit models, and with one, by cut points."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import log_ndtr, log_softmax
@@ -10,6 +10,8 @@ from polyfm.estimators._sklearn import fit_context, with_callbacks
 from polyfm.estimators.bayes import Bayesian
 from polyfm.estimators.bayes_docstrings import documented_bayes
 from polyfm.estimators.targets import Classifier
+from polyfm.estimators.validation import RandomState
+from polyfm.files.atomic import Path
 
 
 @documented_bayes
@@ -22,25 +24,25 @@ class BayesianFactorizationMachineClassifier(Bayesian, Classifier):
     def __init__(
         self,
         *,
-        degree=2,
-        n_components=10,
-        inference="variational",
-        groups="auto",
-        n_samples=50,
-        thinning=2,
-        class_weight=None,
-        fit_lower="explicit",
-        fit_linear=True,
-        fit_intercept=True,
-        max_iter=200,
-        tol=1e-3,
-        checkpoint=None,
-        checkpoint_interval=10,
-        warm_start=False,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
+        degree: int = 2,
+        n_components: int = 10,
+        inference: str = "variational",
+        groups: Any = "auto",
+        n_samples: int = 50,
+        thinning: int = 2,
+        class_weight: Any = None,
+        fit_lower: str | None = "explicit",
+        fit_linear: bool = True,
+        fit_intercept: bool = True,
+        max_iter: int = 200,
+        tol: float = 1e-3,
+        checkpoint: Path | None = None,
+        checkpoint_interval: int = 10,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> None:
         self.degree = degree
         self.n_components = n_components
         self.inference = inference
@@ -62,7 +64,7 @@ class BayesianFactorizationMachineClassifier(Bayesian, Classifier):
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # type: ignore[override]
         """Fit the model; more than two classes are learned one against the rest.
 
         Parameters
@@ -80,7 +82,7 @@ class BayesianFactorizationMachineClassifier(Bayesian, Classifier):
         """
         return self._fit(X, y, sample_weight)
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Scores: positive for the second of two classes, largest for the predicted one of more. The normal
         distribution function of a score is the probability of the class.
 
@@ -96,7 +98,7 @@ class BayesianFactorizationMachineClassifier(Bayesian, Classifier):
         scores = self._of_posterior("scores", X)
         return scores[0] if len(self.classes_) == 2 else scores.T
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities. What is not known of the parameters draws them towards each other.
 
         Those of several classes, learned one against the rest, are normalised to sum to one.
@@ -112,7 +114,7 @@ class BayesianFactorizationMachineClassifier(Bayesian, Classifier):
         """
         return np.exp(self.predict_log_proba(X))
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the class probabilities.
 
         Parameters
@@ -143,23 +145,23 @@ class BayesianFactorizationMachineOrdinal(Bayesian, Classifier):
     def __init__(
         self,
         *,
-        degree=2,
-        n_components=10,
-        inference="variational",
-        groups="auto",
-        n_samples=50,
-        thinning=2,
-        fit_lower="explicit",
-        fit_linear=True,
-        max_iter=200,
-        tol=1e-3,
-        checkpoint=None,
-        checkpoint_interval=10,
-        warm_start=False,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
+        degree: int = 2,
+        n_components: int = 10,
+        inference: str = "variational",
+        groups: Any = "auto",
+        n_samples: int = 50,
+        thinning: int = 2,
+        fit_lower: str | None = "explicit",
+        fit_linear: bool = True,
+        max_iter: int = 200,
+        tol: float = 1e-3,
+        checkpoint: Path | None = None,
+        checkpoint_interval: int = 10,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> None:
         self.degree = degree
         self.n_components = n_components
         self.inference = inference
@@ -179,7 +181,7 @@ class BayesianFactorizationMachineOrdinal(Bayesian, Classifier):
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # type: ignore[override]
         """Fit the model.
 
         Parameters
@@ -207,7 +209,7 @@ class BayesianFactorizationMachineOrdinal(Bayesian, Classifier):
         cuts: Any = self._posterior[0].cuts
         return cuts if cuts.ndim == 1 else cuts.mean(axis=0)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities.
 
         Parameters
@@ -222,7 +224,7 @@ class BayesianFactorizationMachineOrdinal(Bayesian, Classifier):
         p = self._of_posterior("class_probabilities", X)[0]
         return p / p.sum(axis=1, keepdims=True)
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the class probabilities.
 
         Parameters
@@ -236,7 +238,7 @@ class BayesianFactorizationMachineOrdinal(Bayesian, Classifier):
         """
         return np.log(self.predict_proba(X))
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Logarithms of the class probabilities; of two classes, the difference of the two.
 
         Parameters
@@ -251,7 +253,7 @@ class BayesianFactorizationMachineOrdinal(Bayesian, Classifier):
         scores = self.predict_log_proba(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict_mean(self, X):
+    def predict_mean(self, X: Any) -> np.ndarray:
         """The expected label, where labels are numbers: less wrong by its square than the most probable one.
 
         Parameters

@@ -1,9 +1,12 @@
 """The docstrings of the estimators, whose parameters and attributes are the same but for a few words."""
 
 import inspect
+from typing import TypeVar
 
 from polyfm.losses import losses_for
 from polyfm.solvers import SOLVERS, names_of
+
+T = TypeVar("T", bound=type)
 
 _SUMMARY = {
     "FactorizationMachine": """Factorization machine {task} of any degree.
@@ -230,7 +233,7 @@ random_state, verbose
     """
 
 
-def documented_search(cls: type) -> type:
+def documented_search(cls: T) -> T:
     """Write the docstring of an estimator with a search."""
     name = cls.__name__.removesuffix("CV")
     load = "load_breast_cancer" if name.endswith("Classifier") else "load_diabetes"
@@ -243,7 +246,7 @@ def _quoted(names: list[str]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-def documented(cls: type) -> type:
+def documented(cls: T) -> T:
     """Write the class's docstring from its name and the defaults in its signature."""
     defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items()}
     classifier = cls.__name__.endswith("Classifier")

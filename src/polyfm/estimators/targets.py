@@ -1,14 +1,22 @@
 """Regressors and classifiers: how targets are encoded, and what predictions mean."""
 
+from typing import Any, Self
+
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import check_array, column_or_1d, compute_class_weight
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from polyfm.core.sparse import checked_sparse
-from polyfm.estimators._sklearn import HasMethods, StrOptions, check_sample_weight, fit_context, with_callbacks
+from polyfm.estimators._sklearn import (
+    HasMethods,
+    StrOptions,
+    available_if,
+    check_sample_weight,
+    fit_context,
+    with_callbacks,
+)
 from polyfm.estimators.streaming import StreamingModel, streams
 from polyfm.estimators.validation import LARGEST, check_range
 from polyfm.losses import as_loss, losses_for, states
@@ -28,7 +36,7 @@ class Regressor(RegressorMixin, StreamingModel):
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -78,7 +86,7 @@ class Regressor(RegressorMixin, StreamingModel):
 
     @available_if(streams)
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, sample_weight=None):
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from one more batch of rows (``solver="sgd"``), for streams and for data larger than memory.
 
         The first batch sets the start (unless the model is fitted already) and the size of the steps, so let it be
@@ -109,7 +117,7 @@ class Regressor(RegressorMixin, StreamingModel):
         self.target_range_ = np.array([min(low, y.min()), max(high, y.max())])
         return self
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Predict targets.
 
         Parameters
@@ -146,7 +154,7 @@ class Classifier(ClassifierMixin, StreamingModel):
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None) -> Self:
         """Fit the model; more than two classes are learned one against the rest.
 
         Parameters
@@ -209,7 +217,7 @@ class Classifier(ClassifierMixin, StreamingModel):
 
     @available_if(streams)
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from one more batch of rows (``solver="sgd"``), for streams and for data larger than memory.
 
         The first batch sets the start (unless the model is fitted already) and the size of the steps, so let it be
@@ -253,7 +261,7 @@ class Classifier(ClassifierMixin, StreamingModel):
         self._partial_fit_targets(X, self._targets(codes, X.dtype), sample_weight)
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """The model's values: positive for the second of two classes, largest for the predicted one of more.
 
         Parameters
@@ -268,7 +276,7 @@ class Classifier(ClassifierMixin, StreamingModel):
         f = self._raw_predict(X)
         return f[0] if len(self.classes_) == 2 else f.T
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Predict class labels.
 
         Parameters
@@ -284,7 +292,7 @@ class Classifier(ClassifierMixin, StreamingModel):
         return self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)]
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities, where the loss has them, as the logistic one does.
 
         Those of several classes, learned one against the rest, are normalised to sum to one.
@@ -305,7 +313,7 @@ class Classifier(ClassifierMixin, StreamingModel):
         return np.where(totals > 0, p / np.where(totals > 0, totals, 1), 1 / p.shape[1])
 
     @available_if(_has_probabilities)
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the class probabilities (where the loss has them).
 
         Parameters

@@ -5,7 +5,7 @@ import os
 import warnings
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
@@ -13,6 +13,8 @@ from joblib import cpu_count, effective_n_jobs
 from polyfm.core.model import Model
 from polyfm.core.penalty import Ridge
 from polyfm.solvers import PACES
+
+RandomState: TypeAlias = int | np.random.RandomState | None  # what users pass as random_state
 
 LARGEST = {"float64": 1e100, "float32": 1e15}  # beyond these, squares of derivatives overflow
 MOST_SHOWN = 10**15

@@ -19,7 +19,7 @@ LONGEST_TEXT = 4095  # bytes of a string that C99 promises
 PLAIN = string.ascii_letters + string.digits + " !#$&'()*+,-./:;<=>@[]^_`{|}~"  # neither " nor \\, and no trigraphs
 
 
-def to_c(model, path: Path, *, name: str = "polyfm", raw_scores: bool = False) -> None:
+def to_c(model: Any, path: Path, *, name: str = "polyfm", raw_scores: bool = False) -> None:
     """Write a fitted model as a C99 file without dependencies, which predicts in double precision.
 
     The file begins with what it defines: ``NAME_predict`` of a row of all features, ``NAME_predict_sparse`` of a row

@@ -14,7 +14,9 @@ OPSET = 18  # of ONNX 1.13, from 2022: old enough for most runtimes
 LARGEST_FILE = 2**31 - 1  # a limit of the format, which is Protocol Buffers'
 
 
-def to_onnx(model, path: Path | None = None, *, X=None, dtype=np.float32, raw_scores: bool = False):
+def to_onnx(
+    model: Any, path: Path | None = None, *, X: Any = None, dtype: Any = np.float32, raw_scores: bool = False
+) -> Any:
     """A fitted model, or a pipeline that ends in one, as an ONNX model of standard operators.
 
     It predicts what `predict` and `predict_proba` do, computed in double precision; only inputs and outputs have the

@@ -42,7 +42,7 @@ class Bounds(NamedTuple):
 
 def read_svmlight(
     path: Path, *, n_features: int | None = None, zero_based: ZeroBased = "auto", dtype: Any = np.float64
-):
+) -> Any:
     """Read a whole svmlight, libsvm or libFM file, plain or compressed by gzip, bzip2 or xz.
 
     Parameters

@@ -57,7 +57,7 @@ def read_table(
     decimal: str = ".",
     encoding: str = "utf-8",
     duplicates: str = "error",
-):
+) -> Any:
     """Read a whole table from a CSV, TSV or Parquet file; text may be compressed by gzip, bzip2 or xz.
 
     Parameters

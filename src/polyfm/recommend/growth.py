@@ -1,6 +1,6 @@
 """New users and items in a fitted `Recommender`: by their features alone, by a small solve, or by further training."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,7 +31,7 @@ class Growing:
     estimator_: Any
     _engine: Any
 
-    def add_users(self, interactions, users=None, *, weight=None):
+    def add_users(self, interactions: Any, users: Any = None, *, weight: Any = None) -> Self:
         """Take in new users without training again: by what they did, in one small solve each, or by features alone.
 
         Parameters
@@ -50,7 +50,7 @@ class Growing:
         """
         return self._add(0, interactions, users, weight)
 
-    def add_items(self, interactions, items=None, *, weight=None):
+    def add_items(self, interactions: Any, items: Any = None, *, weight: Any = None) -> Self:
         """Take in new items, by who used them or by their features alone; as `add_users`.
 
         Parameters
@@ -103,7 +103,7 @@ class Growing:
         self._note_seen(u, i)
         return self
 
-    def partial_fit(self, ratings, *, weight=None, users=None, items=None):
+    def partial_fit(self, ratings: Any, *, weight: Any = None, users: Any = None, items: Any = None) -> Self:
         """Learn from further interactions, with users and items that may be new.
 
         New ids start from where `add_users` and `add_items` would put them. Then explicit feedback goes once over the

@@ -4,7 +4,7 @@ import os
 import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +20,8 @@ from polyfm.estimators._sklearn import (
     fit_context,
     with_callbacks,
 )
+from polyfm.estimators.validation import RandomState
+from polyfm.files.atomic import Path
 from polyfm.interpretation import explain
 from polyfm.recommend.across import terms
 from polyfm.recommend.growth import Growing
@@ -133,10 +135,27 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
     }
 
     def __init__(
-        self, user="user", item="item", *, feedback="explicit", n_components=32, estimator=None, loss="all-pairs",
-        degree=2, fields=None, omega=0.1, reg=0.01, nu=1.0, learning_rate=0.05, max_iter=10, checkpoint=None,
-        checkpoint_interval=10, n_jobs=None, random_state=None, verbose=0,
-    ):  # fmt: skip
+        self,
+        user: str = "user",
+        item: str = "item",
+        *,
+        feedback: str = "explicit",
+        n_components: int = 32,
+        estimator: Any = None,
+        loss: Any = "all-pairs",
+        degree: int = 2,
+        fields: Any = None,
+        omega: float = 0.1,
+        reg: float = 0.01,
+        nu: float = 1.0,
+        learning_rate: float = 0.05,
+        max_iter: int = 10,
+        checkpoint: Path | None = None,
+        checkpoint_interval: int = 10,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> None:
         self.user = user
         self.item = item
         self.feedback = feedback
@@ -162,7 +181,16 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, ratings, target=None, *, weight=None, context=None, users=None, items=None):
+    def fit(
+        self,
+        ratings: Any,
+        target: Any = None,
+        *,
+        weight: Any = None,
+        context: Any = None,
+        users: Any = None,
+        items: Any = None,
+    ) -> Self:
         """Learn from a table with a row for each rating or interaction.
 
         Parameters
@@ -255,11 +283,11 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
         self._engine = Ratings.train(model, self._joint(u, situations, i), log.target, weight)
 
     @property
-    def estimator_(self):
+    def estimator_(self) -> Any:
         return self._of_engine(Ratings).estimator
 
     @property
-    def factors_(self):
+    def factors_(self) -> Any:
         return self._of_engine(Pairs).factors
 
     def _of_engine(self, kind: type) -> Any:
@@ -278,7 +306,7 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
     # -- use ----------------------------------------------------------------------------------------------------------
 
     def recommend(
-        self, users=None, n: int = 10, *, context=None, items=None, filter: Callable | None = None,
+        self, users: Any=None, n: int = 10, *, context: Any=None, items: Any=None, filter: Callable | None = None,
         exclude_seen: bool = True,
     ) -> Any:  # fmt: skip
         """The best items for each user.
@@ -358,7 +386,7 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
             raise ValueError("No item is left to choose from: items or filter leave out all of them.")
         return chosen
 
-    def predict(self, pairs) -> np.ndarray:
+    def predict(self, pairs: Any) -> np.ndarray:
         """Scores of given pairs: of explicit feedback, ratings.
 
         Parameters
@@ -386,7 +414,7 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
             return polars.DataFrame(named)
         return columns.pandas_for_tables().DataFrame(named)
 
-    def similar_items(self, item, n: int = 10) -> Any:
+    def similar_items(self, item: Any, n: int = 10) -> Any:
         """The items whose vectors point the same way, by the cosine; a table of ids and scores.
 
         Parameters
@@ -399,7 +427,7 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self, "users_")
         return self._similar(self.items_, self._item_vectors(), item, n)
 
-    def similar_users(self, user, n: int = 10) -> Any:
+    def similar_users(self, user: Any, n: int = 10) -> Any:
         """The users whose vectors point the same way, by the cosine; a table of ids and scores.
 
         Parameters
@@ -424,7 +452,7 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
         there = positions[0] >= 0
         return self._table({side.column: [side.values[i] for i in positions[0][there]], "score": scores[0][there]})
 
-    def explain(self, user, item, *, context=None) -> Any:
+    def explain(self, user: Any, item: Any, *, context: Any = None) -> Any:
         """A score, taken apart into products of features that add up to it; a table, the largest first.
 
         Parameters
@@ -455,7 +483,7 @@ class Recommender(Growing, CallbackSupportMixin, BaseEstimator):
 
     # -- evaluation ---------------------------------------------------------------------------------------------------
 
-    def evaluate(self, held_out, k: int = 10) -> Any:
+    def evaluate(self, held_out: Any, k: int = 10) -> Any:
         """How well held-out interactions are ranked among all items that a user has not seen, popularity beside it.
 
         Parameters

@@ -9,7 +9,7 @@ from polyfm.recommend.sides import as_table, check_columns, texts_of
 from polyfm.tabular.columns import is_polars
 
 
-def random_split(table: Any, user: str, *, test_fraction: float = 0.2, random_state=None) -> tuple[Any, Any]:
+def random_split(table: Any, user: str, *, test_fraction: float = 0.2, random_state: Any = None) -> tuple[Any, Any]:
     """Hold out a fraction of each user's interactions, at random.
 
     Parameters
@@ -79,7 +79,7 @@ def last_out_split(table: Any, user: str, time: str, *, n: int = 1) -> tuple[Any
     return _parted(table, (ranks < n) & (counts[codes] > n))
 
 
-def cold_split(table: Any, column: str, *, test_fraction: float = 0.1, random_state=None) -> tuple[Any, Any]:
+def cold_split(table: Any, column: str, *, test_fraction: float = 0.1, random_state: Any = None) -> tuple[Any, Any]:
     """Hold out all interactions of some users, or of some items, whichever the column names: those are cold.
 
     Parameters

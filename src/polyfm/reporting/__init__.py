@@ -37,7 +37,9 @@ class Report(NamedTuple):
         return f"Report of {len(self.html):,} characters; save(path) writes it, and any browser opens it."
 
 
-def report(model, X=None, y=None, path: Path | None = None, *, title: str | None = None, top: int = 15) -> Report:
+def report(
+    model: Any, X: Any = None, y: Any = None, path: Path | None = None, *, title: str | None = None, top: int = 15
+) -> Report:
     """A report on a fitted model as one HTML file, to be opened in any browser, sent or printed.
 
     It says what the model is in words, what the data look like, how training went, how well rows are predicted, with

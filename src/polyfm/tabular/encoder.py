@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -104,7 +105,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "n_buckets": [Interval(Integral, 1, MOST_BUCKETS, closed="both"), None],
     }
 
-    def __init__(self, fields=None, dtype=np.float64, *, dates=None, min_frequency=None, n_buckets=None):
+    def __init__(
+        self,
+        fields: Any = None,
+        dtype: Any = np.float64,
+        *,
+        dates: Any = None,
+        min_frequency: int | float | None = None,
+        n_buckets: int | None = None,
+    ) -> None:
         self.fields = fields
         self.dtype = dtype
         self.dates = dates
@@ -112,7 +121,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.n_buckets = n_buckets
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the categories, medians, means and scales.
 
         Parameters
@@ -169,7 +178,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             scaler.fit(imputer.fit_transform(numbers))
             self.medians_, self.means_, self.scales_ = imputer.statistics_, scaler.mean_, scaler.scale_
 
-    def transform(self, X):
+    def transform(self, X: Any) -> Any:
         """Encode a table with the columns that `fit` saw.
 
         Parameters
@@ -189,7 +198,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         encoded = self._plan.of_table(self._table(X, reset=False)) if row is None else self._plan.of_row(row)
         return encoded if output_config("transform", self)["dense"] == "default" else encoded.toarray()
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The names of the encoded columns: ``column=value``, ``column`` and ``column is missing``.
 
         Parameters
@@ -206,7 +215,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         numbers = names[~self.categorical_]
         return np.array([*one_hot, *numbers, *(f"{name} is missing" for name in numbers[self.flagged_])], dtype=object)
 
-    def get_fields_out(self, input_features=None):
+    def get_fields_out(self, input_features: Any = None) -> np.ndarray:
         """The field of each encoded column: the column that it comes from, or ``column.part`` of a date.
 
         Of the one-hot columns of a field, a row has at most one. A flag of missing numbers is in its number's field.
