@@ -172,6 +172,14 @@ def test_sparse_rows_texts_and_frames_of_polars_are_reported():
     assert "x (75%), y (25%)" in words
 
 
+def test_of_a_search_the_model_that_it_found_is_reported():
+    from types import SimpleNamespace
+
+    model = untrained(FactorizationMachineRegressor(n_components=2))
+    search = SimpleNamespace(best_estimator_=model)
+    assert polyfm.report(search, X, Y) == polyfm.report(model, X, Y)
+
+
 def test_penalties_by_field_and_shares_of_bases_are_told():
     from polyfm.reporting.contents import bases
 

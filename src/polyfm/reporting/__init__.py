@@ -88,7 +88,8 @@ def report(
         check_writable(path, ReportError)
     if X is None and y is not None:
         raise ValueError("y without X says nothing: pass the rows that the targets belong to, too.")
-    subject = Subject.of(_chosen(model))
+    model = getattr(model, "best_estimator_", model)  # of a search, what it has found
+    subject = Subject.of(model)
     data = None if X is None else contents.Data.of(subject, X, y)
     judged = contents.Judged.of(model, data) if data is not None and data.y is not None else None
     target = "the target" if data is None else data.target
@@ -106,8 +107,3 @@ def report(
     if path is not None:
         made.save(os.fspath(path))
     return made
-
-
-def _chosen(model: Any) -> Any:
-    """Of scikit-learn's searches, the model that was found."""
-    return getattr(model, "best_estimator_", model)
