@@ -176,9 +176,11 @@ TABLE = pandas.DataFrame(
 )
 
 
-def piped(*steps, table=TABLE, cls=FactorizationMachineRegressor, classes=None):
+def piped(*steps, table=TABLE, cls=FactorizationMachineRegressor, classes=None, degree=2):
     encoded = make_pipeline(*steps).fit_transform(table)
-    return make_pipeline(*steps, untrained(cls(n_components=2), n_features=encoded.shape[1], classes=classes))
+    return make_pipeline(
+        *steps, untrained(cls(n_components=2, degree=degree), n_features=encoded.shape[1], classes=classes)
+    )
 
 
 def as_inputs(table):
@@ -197,15 +199,16 @@ def test_scalers_and_encoders_of_scikit_learn_come_along():
     steps = make_column_transformer(
         (OneHotEncoder(handle_unknown="ignore"), ["genre"]), (StandardScaler(), ["age", "user"])
     )
-    pipeline = piped(steps, table=table, cls=FactorizationMachineClassifier, classes=["a", "b", "c"])
-    found = run(to_onnx(pipeline, X=table), as_inputs(table))
-    assert_array_equal(found["label"], pipeline.predict(table))
-    assert_allclose(found["probabilities"], pipeline.predict_proba(table), atol=1e-5)
+    for degree in (2, 3):
+        pipeline = piped(steps, table=table, cls=FactorizationMachineClassifier, classes=["a", "b", "c"], degree=degree)
+        found = run(to_onnx(pipeline, X=table), as_inputs(table))
+        assert_array_equal(found["label"], pipeline.predict(table))
+        assert_allclose(found["probabilities"], pipeline.predict_proba(table), atol=1e-5)
 
 
 @pytest.mark.parametrize("encoder", [TableEncoder(fields=["user"]), TableEncoder(min_frequency=2)], ids=str)
 def test_tables_are_encoded_within_the_model(encoder):
-    pipeline = piped(encoder)
+    pipeline = piped(encoder, degree=3)
     exported = to_onnx(pipeline)
     assert {node.domain for node in operators(exported.graph)} <= {"", "ai.onnx.ml"}  # both are of the standard
     new = pandas.DataFrame({"user": [2, 9], "genre": ["never seen", None], "age": [np.nan, 33.0]})

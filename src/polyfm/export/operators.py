@@ -46,17 +46,18 @@ class Graph:
         return name
 
     def within(self) -> "tuple[Graph, Callable[..., Any]]":
-        """A graph within this one, such as the body of a loop, and what makes it: (name, inputs, outputs)."""
+        """A graph within this one, such as the body of a loop, and what makes it of its name, its inputs and its
+        outputs with their shapes, which runtimes ask for; None is a size that is not known."""
         from onnx import TensorProto, helper, numpy_helper
 
         nodes: list[Any] = []
         constants: list[Any] = []
 
-        def value(name: str) -> Any:
-            return helper.make_tensor_value_info(name, TensorProto.DOUBLE, None)
+        def values(shapes: dict[str, list[int | None]]) -> list[Any]:
+            return [helper.make_tensor_value_info(name, TensorProto.DOUBLE, shape) for name, shape in shapes.items()]
 
-        def make(name: str, inputs: list[str], outputs: list[str]) -> Any:
-            return helper.make_graph(nodes, name, [*map(value, inputs)], [*map(value, outputs)], constants)
+        def make(name: str, inputs: dict[str, list[int | None]], outputs: dict[str, list[int | None]]) -> Any:
+            return helper.make_graph(nodes, name, values(inputs), values(outputs), constants)
 
         inner = Graph(
             lambda operator, i, o, **more: nodes.append(helper.make_node(operator, i, o, **more)),
@@ -190,7 +191,11 @@ def _by_recursion(graph: Graph, bases: Bases, x: str, d: int) -> str:
         for change, of_factor in zip(changes, before, strict=True)
     ]
     after = body("Sum", "state", *terms)
-    loop = make("feature", ["state", "x_of_feature", "factors_of_feature"], [after])
+    shape_of_state = [n_slots + 1, None, len(bases.factors)]
+    shapes = {
+        "state": shape_of_state, "x_of_feature": [None, 1], "factors_of_feature": [n_factors, 1, len(bases.factors)],
+    }  # fmt: skip
+    loop = make("feature", shapes, {after: shape_of_state})
 
     n = graph("Shape", x, start=0, end=1)
     shape = graph("Concat", graph.constant([1]), n, graph.constant([1]), axis=0)
