@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # trees of examples are slow on processors that others use, too
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
 
@@ -31,6 +32,9 @@ extensions = [
 exclude_patterns = ["reproduction", "images", "_templates"]
 templates_path = ["_templates"]
 default_role = "py:obj"
+highlight_language = "none"  # formulas in docstrings; examples and fenced blocks say what they are
+smartquotes = False  # "auto" is code
+toc_object_entries_show_parents = "hide"
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
 myst_enable_extensions = ["colon_fence"]
@@ -50,6 +54,7 @@ html_css_files = ["site.css"]
 html_favicon = "_static/mark.svg"
 html_sourcelink_suffix = ""
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {"text": "polyfm", "image_light": "_static/mark.svg", "image_dark": "_static/mark.svg"},
     "header_links_before_dropdown": 6,
@@ -58,7 +63,9 @@ html_theme_options = {
     "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "github-dark",
 }
 html_sidebars = {"index": [], "install": [], "coming-from": []}
 
@@ -111,9 +118,10 @@ def read_page(app, docname, source):
 
 
 def plain_references(app, what, name, obj, options, lines):
-    """Labels of scikit-learn's own site, in inherited docstrings, become plain words."""
+    """Labels of scikit-learn's own site, in inherited docstrings, become plain words, and formulas text."""
     for i, line in enumerate(lines):
         line = re.sub(r":(?:ref|term|doc):`([^`<]*?)\s*<[^`>]*>`", r"\1", line)
+        line = re.sub(r":math:(`[^`]*`)", r"`\1`", line)
         lines[i] = re.sub(r":(?:ref|term|doc):`([^`]*)`", r"\1", line)
 
 

@@ -7,6 +7,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 ROOT = Path(__file__).parent.parent
 if not (ROOT / "docs" / "navigation.py").exists():
@@ -89,12 +90,13 @@ def test_examples_are_stories(example):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_examples_run_and_draw(example, monkeypatch):
+def test_examples_run_and_draw(example):
     matplotlib = pytest.importorskip("matplotlib", reason="examples draw, and matplotlib is not installed")
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     plt.close("all")
-    runpy.run_path(str(example))
+    with threadpool_limits(1):
+        runpy.run_path(str(example))
     assert plt.get_fignums()
     plt.close("all")
