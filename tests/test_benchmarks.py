@@ -568,6 +568,8 @@ def names_of_polyfm(tree: ast.AST) -> set[tuple[str, str]]:
 def test_scripts_import_and_what_they_take_from_polyfm_is_there(path):
     importlib.import_module(".".join(path.relative_to(BENCHMARKS).with_suffix("").parts).removesuffix(".__init__"))
     for module, name in sorted(names_of_polyfm(ast.parse(path.read_text()))):
+        if module.startswith("polyfm.dask"):
+            pytest.importorskip("distributed", reason="needs Dask: pip install -e '.[dask]'")
         try:
             owner = importlib.import_module(module)
         except ModuleNotFoundError:  # a class, or a module's name, that was imported by name

@@ -31,6 +31,7 @@ LAYERS = [
         "files.posteriors",
         "modelfile",
         "libfm",
+        "dask",
     ],
     ["export", "reporting"],
     ["reproduce"],

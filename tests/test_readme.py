@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "benchmarks").glob("**/*.md"))]
-NEEDED = {"docs/export.md": ("skl2onnx", "onnxruntime")}
+NEEDED = {"docs/export.md": ("skl2onnx", "onnxruntime"), "docs/distributed.md": ("dask", "distributed")}
 WITH_PYTHON = {"README.md", "docs/guide.md", "docs/architecture.md"}
 
 
@@ -32,7 +32,7 @@ def test_python_in_pages_runs_as_written(page, capsys):
         pytest.importorskip(module, reason=f"{named(page)} shows {module}, which is not installed")
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
     assert blocks or named(page) not in WITH_PYTHON
-    scope: dict = {}
+    scope: dict = {"__name__": "__main__"}
     for block in blocks:
         exec(compile(block, page.name, "exec"), scope)
     if named(page) == "README.md":

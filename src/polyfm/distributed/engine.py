@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import scipy.sparse as sp
+
 try:  # which every cluster has; without it, classes that no module has stay in this process
     import cloudpickle
 except ImportError:
@@ -71,6 +73,17 @@ def answer(call: Call, chunks: Sequence[tuple[int, Chunk]], n_threads: int = 1) 
     return list(tree.waiting.items())
 
 
+def nbytes(value: Any) -> int:
+    """Of all arrays in tuples, lists and dicts; the rest is small."""
+    if isinstance(value, (tuple, list)):
+        return sum(map(nbytes, value))
+    if isinstance(value, dict):
+        return sum(map(nbytes, value.values()))
+    if sp.issparse(value):
+        return value.data.nbytes + value.indices.nbytes + value.indptr.nbytes
+    return getattr(value, "nbytes", 8)
+
+
 @dataclass
 class Traffic:
     """What calls have taken so far."""
@@ -98,8 +111,10 @@ class Engine:
         began = time.perf_counter()
         tree = Tree(self.n_parts, merge)
         for nodes in self.answers(Call(method, arguments, merge, self.n_parts)):
+            self.traffic.received += nbytes(nodes)
             tree.put_all(nodes)
         self.traffic.rounds += 1
+        self.traffic.sent += nbytes(arguments) * self.n_workers
         self.traffic.seconds += time.perf_counter() - began
         return tree.root
 

@@ -49,7 +49,13 @@ class FittedInParts:
         return self
 
     def to_local(self) -> Any:
-        """The ordinary estimator, fitted: for `save_model`, `interactions`, and rows in memory."""
+        """The ordinary estimator, fitted: for `save_model`, `interactions`, and rows in memory.
+
+        Returns
+        -------
+        estimator : object
+            Of the class that this one is named after.
+        """
         check_is_fitted(self)
         known = inspect.signature(self._plain).parameters
         local = self._plain(**{name: value for name, value in self.get_params(deep=False).items() if name in known})  # type: ignore[attr-defined]

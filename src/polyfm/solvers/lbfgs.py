@@ -9,6 +9,7 @@ penalty, taken anew after 5, 10, 20, 40 iterations and so on (docs/decisions/001
 """
 
 from collections import deque
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Objective
+from polyfm.core.threads import one_thread_of_blas
 from polyfm.solvers.base import Resume, Solver
 from polyfm.solvers.directions import descend_all_lambdas
 
@@ -51,6 +53,9 @@ class LBFGS(Solver):
     epoch = "one iteration"
     resume_kinds = {"in_round": "i"}
     window = 10  # one iteration may do little before a long step
+
+    def running(self) -> AbstractContextManager:
+        return one_thread_of_blas()  # its products are of memory: threads would wait for each other
 
     def init_state(self, problem: Objective, parameters: Parameters, resume: Resume | None = None) -> State:
         state = State(parameters)

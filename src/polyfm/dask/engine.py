@@ -1,0 +1,188 @@
+"""The engine on Dask: one task a worker and round, pinned to who has the rows.
+
+A round takes all that it needs along. Where a worker is lost, its parts are given to others, which compute their rows
+anew from the graph, and the round is asked again: to the same bits, since sums run over parts in a fixed order.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from typing import Any
+
+import dask
+from distributed import Client, Future, KilledWorker, futures_of
+from distributed.comm.core import CommClosedError
+
+from polyfm.distributed.chunk import Chunk
+from polyfm.distributed.engine import Call, Engine, PartitionError, answer
+from polyfm.distributed.tree import Node
+
+LOOK = 1.0  # seconds after which a wait looks at the workers
+PATIENCE = 60.0  # seconds without any worker after which a fit gives up
+MOST_TRIALS = 10  # of one round, whose workers are lost one after the other
+LOST = (KilledWorker, CommClosedError, CancelledError)
+
+
+class NoWorkersError(RuntimeError):
+    """There is nobody to do the work."""
+
+
+class DaskEngine(Engine):
+    """`parts` are delayed `Chunk`s, in order; `placed` says that their rows are on workers already."""
+
+    def __init__(self, client: Client, parts: list[Any], placed: bool = False, patience: float = PATIENCE):
+        super().__init__()
+        self.client, self.patience = client, patience
+        self.n_parts = len(parts)
+        self._waiting = ThreadPoolExecutor(1)
+        self._doubt = False  # whether a worker may have gone
+        self.n_threads = self._living()
+        self.chunks = self._computed(parts, placed)
+        self.owners = self._owners()
+
+    def _computed(self, parts: list[Any], placed: bool) -> list[Future]:
+        """Futures of all chunks. Those that come next to each other go to one worker: it adds them up, and has less to
+        send. Rows that are on workers already stay there."""
+        addresses = list(self.n_threads)
+        if placed:
+            return self.client.compute(parts, sync=False)
+        return [
+            self.client.compute(
+                part, workers=[addresses[i * len(addresses) // len(parts)]], allow_other_workers=True, sync=False
+            )
+            for i, part in enumerate(parts)
+        ]
+
+    def _owners(self) -> list[str]:
+        """Who has which chunk, once all are there."""
+        self._result(lambda: self.client.gather(self.client.map(_is_there, self.chunks, pure=False)), self.chunks)
+        found = self.client.who_has(self.chunks)
+        return [next(iter(found.get(chunk.key, ())), "") for chunk in self.chunks]
+
+    def keep(self, places: list[int]) -> None:
+        self.chunks = [self.chunks[place] for place in places]
+        self.owners = [self.owners[place] for place in places]
+        self.n_parts = len(self.chunks)
+
+    @property
+    def n_workers(self) -> int:
+        return len(set(self.owners))
+
+    def answers(self, call: Call) -> Iterable[list[tuple[Node, Any]]]:
+        for _ in range(MOST_TRIALS):
+            self._settle()
+            places = defaultdict(list)
+            for place, owner in enumerate(self.owners):
+                places[owner].append(place)
+            with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+                futures = [
+                    self.client.submit(
+                        _answer, call, own, [self.chunks[place] for place in own], self.n_threads[owner],
+                        workers=[owner], allow_other_workers=False, pure=False,
+                    )
+                    for owner, own in places.items()
+                ]  # fmt: skip
+            try:
+                return self._result(lambda: self.client.gather(futures), futures, set(places))  # noqa: B023
+            except _LostError:
+                self.client.cancel(futures)
+        raise NoWorkersError(
+            f"Workers were lost {MOST_TRIALS} times in one round. Their logs may say why; often it is memory: use more "
+            "workers, or smaller partitions."
+        )
+
+    # -- who is there -------------------------------------------------------------------------------------------------
+
+    def _living(self) -> dict[str, int]:
+        """The workers and their numbers of threads; waits for one, but not for ever."""
+        until = time.monotonic() + self.patience
+        while True:
+            found = dict(self.client.nthreads())
+            if found:
+                return found
+            if time.monotonic() > until:
+                raise NoWorkersError(
+                    f"There was no Dask worker for {self.patience:g} s. Start some, and look into the logs of those "
+                    "that ended. A checkpoint= keeps what was learned so far."
+                )
+            time.sleep(min(LOOK, self.patience / 10))
+
+    def _settle(self) -> None:
+        """Give parts whose worker has gone to those with the fewest."""
+        if all(owner in self.n_threads for owner in self.owners) and not self._doubt:
+            return
+        self.n_threads = self._living()
+        self._doubt = False
+        loads = dict.fromkeys(self.n_threads, 0)
+        for owner in self.owners:
+            if owner in loads:
+                loads[owner] += 1
+        for place, owner in enumerate(self.owners):
+            if owner not in loads:
+                taker = min(loads, key=lambda address: loads[address])
+                self.owners[place] = taker
+                loads[taker] += 1
+
+    def _result(self, gather: Any, futures: list[Future], needed: set[str] | None = None) -> Any:
+        """What `gather` gives. While it waits, somebody looks at the workers: a task that is pinned to one that has
+        gone would wait for ever."""
+        box, alone_since = self._waiting.submit(gather), None
+        while True:
+            try:
+                return box.result(timeout=LOOK)
+            except NotYet:
+                if box.done():  # it is the task's own
+                    raise
+                living = set(self.client.nthreads())
+                if needed is not None and not needed <= living:
+                    self._abandon()
+                    raise _LostError from None
+                alone_since = None if living else alone_since or time.monotonic()
+                if alone_since and time.monotonic() - alone_since > self.patience:
+                    self._abandon()
+                    self._living()
+            except LOST as problem:
+                self._doubt = True
+                if needed is not None:
+                    raise _LostError from problem
+                raise NoWorkersError(f"Workers were lost while they loaded the rows: {problem}") from problem
+            except PartitionError:
+                raise
+            except Exception as problem:
+                if needed is None:  # the rows could not be computed
+                    for place, future in enumerate(futures):
+                        if future.status == "error":
+                            raise PartitionError(f"Partition {place} cannot be computed: {problem}") from problem
+                raise
+
+    def _abandon(self) -> None:
+        """Whoever waits for what never comes may do so for ever."""
+        self._doubt = True
+        self._waiting.shutdown(wait=False)
+        self._waiting = ThreadPoolExecutor(1)
+
+    def close(self) -> None:
+        """Let the rows go."""
+        self._waiting.shutdown(wait=False)
+        for chunk in self.chunks:
+            chunk.release()
+        self.chunks = []
+
+
+class _LostError(Exception):
+    """A round has to be asked again."""
+
+
+def _answer(call: Call, places: list[int], chunks: list[Chunk], n_threads: int) -> list[tuple[Node, Any]]:
+    return answer(call, list(zip(places, chunks, strict=True)), n_threads)
+
+
+def _is_there(chunk: Chunk) -> bool:
+    return chunk is not None
+
+
+def is_placed(collection: Any) -> bool:
+    """Whether its rows are on workers already."""
+    return bool(futures_of(collection))
