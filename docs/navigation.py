@@ -63,7 +63,7 @@ MODULES = ["", "tabular", "modelfile", "datafiles", "libfm", "display", "recomme
 SECTIONS = {
     "Factorization machines": (
         "Products of distinct features. Start here.",
-        ["FactorizationMachineRegressor", "FactorizationMachineClassifier"],
+        ["FactorizationMachineRegressor", "FactorizationMachineClassifier", "FactorizationMachineOrdinal"],
     ),
     "Polynomial networks": (
         "Powers of features, too: for dense, continuous data.",

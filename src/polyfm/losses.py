@@ -25,9 +25,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from polyfm.loops.jit import compiled
-from polyfm.loops.losses import Logistic, Squared, SquaredHinge
+from polyfm.loops.losses import CumulativeLogit, Logistic, Squared, SquaredHinge
 
-__all__ = ["LOSSES", "Logistic", "Loss", "Squared", "SquaredHinge", "as_loss", "losses_for"]
+__all__ = ["LOSSES", "CumulativeLogit", "Logistic", "Loss", "Squared", "SquaredHinge", "as_loss", "losses_for"]
 
 LOSSES: dict[str, type] = {"squared": Squared, "squared_hinge": SquaredHinge, "logistic": Logistic}
 

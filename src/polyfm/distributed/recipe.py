@@ -1,6 +1,6 @@
 """The recipe of a fit whose rows are in parts."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from polyfm.core.problem import Objective
@@ -15,10 +15,6 @@ SOLVERS = {"lbfgs": LBFGS, "block": DistributedBlockDescent}
 @dataclass(frozen=True)
 class DistributedRecipe(Recipe):
     """As `Recipe`; targets are numbers, counted from 0, and the rows know them."""
-
-    def as_plain(self) -> Recipe:
-        """The same for rows in memory."""
-        return Recipe(**{field.name: getattr(self, field.name) for field in fields(self)})
 
     def problem(self, design: DistributedDesign, y: Any, weight: Any) -> Objective:  # type: ignore[override]
         return design.problem(self.model, y, self.alpha, self.beta)

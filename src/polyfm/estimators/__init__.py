@@ -2,6 +2,7 @@
 
 from polyfm.estimators.bayes import BayesianFactorizationMachineRegressor
 from polyfm.estimators.bayes_classes import BayesianFactorizationMachineClassifier, BayesianFactorizationMachineOrdinal
+from polyfm.estimators.ordinal import FactorizationMachineOrdinal
 from polyfm.estimators.plain import (
     FactorizationMachineClassifier,
     FactorizationMachineRegressor,
@@ -21,6 +22,7 @@ __all__ = [
     "BayesianFactorizationMachineRegressor",
     "FactorizationMachineClassifier",
     "FactorizationMachineClassifierCV",
+    "FactorizationMachineOrdinal",
     "FactorizationMachineRegressor",
     "FactorizationMachineRegressorCV",
     "PolynomialNetworkClassifier",

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from polyfm.estimators._sklearn import fit_context, with_callbacks
 from polyfm.estimators.bayes import Bayesian
 from polyfm.estimators.bayes_docstrings import documented_bayes
+from polyfm.estimators.ordinal import OrderedClassifier
 from polyfm.estimators.targets import Classifier
 from polyfm.estimators.validation import RandomState
 from polyfm.files.atomic import Path
@@ -133,14 +134,12 @@ class BayesianFactorizationMachineClassifier(Bayesian, Classifier):
 
 
 @documented_bayes
-class BayesianFactorizationMachineOrdinal(Bayesian, Classifier):
+class BayesianFactorizationMachineOrdinal(Bayesian, OrderedClassifier):
     _likelihood = "ordered"
-    _is_ordered = True
     _parameter_constraints = {
         name: allowed for name, allowed in Bayesian._parameter_constraints.items() if name != "fit_intercept"
     }
     class_weight = None
-    fit_intercept = False  # cut points take its place
 
     def __init__(
         self,
@@ -199,9 +198,6 @@ class BayesianFactorizationMachineOrdinal(Bayesian, Classifier):
         """
         return self._fit(X, y, sample_weight)
 
-    def _targets(self, codes: np.ndarray, dtype) -> list[np.ndarray]:
-        return [codes.astype(dtype)]
-
     @property
     def cut_points_(self) -> np.ndarray:
         """(n_classes - 1,): where one class ends and the next begins; with Gibbs sampling, the means."""
@@ -223,54 +219,3 @@ class BayesianFactorizationMachineOrdinal(Bayesian, Classifier):
         """
         p = self._of_posterior("class_probabilities", X)[0]
         return p / p.sum(axis=1, keepdims=True)
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the class probabilities.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The samples.
-
-        Returns
-        -------
-        log_p : ndarray of shape (n_samples, n_classes)
-        """
-        return np.log(self.predict_proba(X))
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Logarithms of the class probabilities; of two classes, the difference of the two.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The samples.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,), or (n_samples, n_classes) with more than two classes
-        """
-        scores = self.predict_log_proba(X)
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict_mean(self, X: Any) -> np.ndarray:
-        """The expected label, where labels are numbers: less wrong by its square than the most probable one.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The samples.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        p = self.predict_proba(X)
-        if self.classes_.dtype.kind not in "biuf":
-            raise TypeError(f"predict_mean needs labels that are numbers, and these are {self.classes_.dtype}.")
-        return p @ self.classes_.astype(np.float64)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # of classes without an order, which scikit-learn's checks have
-        return tags

@@ -75,6 +75,11 @@ def _check(estimator: Any) -> None:
             "not a formula of their means. Export a FactorizationMachineClassifier, or a "
             "BayesianFactorizationMachineRegressor, whose predictions are means."
         )
+    if name == "FactorizationMachineOrdinal":
+        raise ExportError(
+            f"{name} is not exported: other formats have no classes in an order. Export a "
+            "FactorizationMachineClassifier, or a FactorizationMachineRegressor of the labels."
+        )
     if name == "Recommender":
         raise ExportError(
             "A Recommender is not exported: it looks up users and items. Serve it from a file of its own "

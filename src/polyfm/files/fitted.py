@@ -112,6 +112,10 @@ def _check_training(estimator: Any, n_groups: int) -> None:
         _check_numbers("beta_", chosen["beta_"], [(), (n_groups,)], lowest=0.0)
     if ("alpha_" in chosen) != ("beta_" in chosen):
         raise ValueError("one of alpha_ and beta_ without the other")
+    if "cut_points_" in chosen:
+        _check_numbers("cut_points_", chosen["cut_points_"], [(len(estimator.classes_) - 1,)])
+        if np.any(np.diff(chosen["cut_points_"]) <= 0):
+            raise ValueError("cut points that do not rise")
     if "target_range_" in chosen:
         _check_numbers("target_range_", chosen["target_range_"], [(2,)])
     elif getattr(estimator, "clip", False):

@@ -30,6 +30,7 @@ ESTIMATORS: dict[str, Any] = BAYESIAN | {
     cls.__name__: cls
     for cls in (
         estimators.FactorizationMachineClassifier,
+        estimators.FactorizationMachineOrdinal,
         estimators.FactorizationMachineRegressor,
         estimators.PolynomialNetworkClassifier,
         estimators.PolynomialNetworkRegressor,
@@ -44,6 +45,7 @@ SINCE_0_2 = ("kinds_", "sources_", "parts_", "rare_", "buckets_")
 # What training leaves beside the parameters. An attribute that is not listed here is not stored.
 FITTED = {
     **dict.fromkeys(ESTIMATORS, (*FEATURES, "classes_", *TRAINING)),
+    "FactorizationMachineOrdinal": (*FEATURES, "classes_", "cut_points_", *TRAINING),
     **dict.fromkeys(BAYESIAN, (*FEATURES, "classes_", *TRAINING, *OF_POSTERIOR)),
     "TableEncoder": (*FEATURES, "categorical_", "medians_", "means_", "scales_", "flagged_", *SINCE_0_2),
 }

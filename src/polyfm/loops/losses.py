@@ -85,3 +85,54 @@ class Logistic(NamedTuple):
         p = -y * u
         inside = (p >= 0) & (p <= 1)
         return np.where(inside, -entr(np.where(inside, p, 0.0)) - entr(np.where(inside, 1.0 - p, 0.0)), np.inf)
+
+
+@compiled
+class CumulativeLogit(NamedTuple):
+    """l = -log P(class y), with P(class <= c) = sigma(cuts[c] - f), for classes 0 .. K - 1 in an order.
+
+    Since sigma(u) - sigma(v) = sigma(u) sigma(-v) (1 - exp(v - u)), that is two logistic losses, one for the cut point
+    on each side, and a term that does not depend on f.
+    """
+
+    cuts: np.ndarray  # (K - 1,), rising
+    curvature: float = 0.5
+
+    tasks = ()
+
+    def value(self, y, f):
+        c = int(y)
+        total = 0.0
+        if c < self.cuts.shape[0]:
+            z = f - self.cuts[c]
+            total += math.log1p(math.exp(-abs(z))) + max(z, 0.0)
+        if c > 0:
+            z = self.cuts[c - 1] - f
+            total += math.log1p(math.exp(-abs(z))) + max(z, 0.0)
+            if c < self.cuts.shape[0]:
+                total -= math.log(-math.expm1(self.cuts[c - 1] - self.cuts[c]))
+        return total
+
+    def derivative(self, y, f):
+        c = int(y)
+        slope = 0.0
+        if c < self.cuts.shape[0]:
+            z = f - self.cuts[c]
+            e = math.exp(-abs(z))
+            slope += (1.0 if z > 0.0 else e) / (1.0 + e)
+        if c > 0:
+            z = self.cuts[c - 1] - f
+            e = math.exp(-abs(z))
+            slope -= (1.0 if z > 0.0 else e) / (1.0 + e)
+        return slope
+
+    def second_derivative(self, y, f):
+        c = int(y)
+        bend = 0.0
+        if c < self.cuts.shape[0]:
+            e = math.exp(-abs(f - self.cuts[c]))
+            bend += e / ((1.0 + e) * (1.0 + e))
+        if c > 0:
+            e = math.exp(-abs(self.cuts[c - 1] - f))
+            bend += e / ((1.0 + e) * (1.0 + e))
+        return bend

@@ -1,6 +1,6 @@
 """Recipe: from data to a problem, a start and a solver. Fits, searches, paths and streams all cook by it."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,10 @@ class Recipe:
     def is_complete(self) -> bool:
         """Whether there is no penalty left to choose."""
         return self.alpha is not None and self.beta is not None
+
+    def as_plain(self) -> "Recipe":
+        """The same, of this class itself."""
+        return Recipe(**{field.name: getattr(self, field.name) for field in fields(self)})
 
     def with_beta(self, beta: Any) -> "Recipe":
         return replace(self, beta=beta)
