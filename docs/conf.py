@@ -180,6 +180,7 @@ def _first_sentence(text):
 
 def setup(app):
     write_reference()
+    app.connect("env-get-outdated", lambda *_: list(navigation.PAGES))  # pages below them may be new
     app.connect("source-read", read_page)
     app.connect("autodoc-process-docstring", plain_references, priority=100)  # before numpydoc
     app.connect("autodoc-process-docstring", plain_signs, priority=900)  # after it
