@@ -3,3 +3,4 @@
 from importlib.util import find_spec
 
 collect_ignore = [] if find_spec("dask") and find_spec("distributed") else ["src/polyfm/dask"]
+collect_ignore += [] if find_spec("pyspark") and find_spec("pyarrow") else ["src/polyfm/spark"]

@@ -22,6 +22,7 @@ PAGES = {
         "certificate",
         "export",
         "distributed",
+        "spark",
         "datasets",
     ],
     "performance": ["benchmarks", "benchmarks-protocol", "benchmarks-settings"],
@@ -59,7 +60,7 @@ def children(page: str) -> list[str]:
 
 # The reference: sections of names. `polyfm` alone is left out of a name. Names in no section come at the end.
 MODULES = ["", "tabular", "modelfile", "datafiles", "libfm", "display", "recommend", "export", "losses", "kernels",
-           "datasets", "dask"]  # fmt: skip
+           "datasets", "dask", "spark"]  # fmt: skip
 SECTIONS = {
     "Factorization machines": (
         "Products of distinct features. Start here.",
@@ -102,6 +103,7 @@ SECTIONS = {
     "Kernels": ("The functions that all models are sums of.", "kernels"),
     "Data sets": ("Those of the paper, and two more.", "datasets"),
     "Dask": ("Several machines, or more data than memory.", "dask"),
+    "Spark": ("The same as estimators of Spark ML.", "spark"),
 }
 
 

@@ -32,6 +32,7 @@ LAYERS = [
         "modelfile",
         "libfm",
         "dask",
+        "spark",
     ],
     ["export", "reporting"],
     ["reproduce"],

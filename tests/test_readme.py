@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,11 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "benchmarks").glob("**/*.md"))]
-NEEDED = {"docs/export.md": ("skl2onnx", "onnxruntime"), "docs/distributed.md": ("dask", "distributed")}
+NEEDED = {
+    "docs/export.md": ("skl2onnx", "onnxruntime"),
+    "docs/distributed.md": ("dask", "distributed"),
+    "docs/spark.md": ("pyspark",),
+}
 WITH_PYTHON = {"README.md", "docs/guide.md", "docs/architecture.md"}
 
 
@@ -26,10 +31,13 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_python_in_pages_runs_as_written(page, capsys):
     for module in NEEDED.get(named(page), ()):
         pytest.importorskip(module, reason=f"{named(page)} shows {module}, which is not installed")
+    if named(page) == "docs/spark.md" and not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+        pytest.skip("Spark needs Java 17 or later")
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
     assert blocks or named(page) not in WITH_PYTHON
     scope: dict = {"__name__": "__main__"}
