@@ -11,6 +11,7 @@ g0 + N and mun = sum theta / kappa, the posterior of (mu, lam) is again of this 
 That is a draw (Gibbs) or, with E theta^2 for theta^2, the best factor of a mean-field posterior (variational).
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -91,7 +92,7 @@ class Hyper(NamedTuple):
 
 def entropy(variances: np.ndarray) -> float:
     """Of independent Gaussians."""
-    return 0.5 * float(np.sum(np.log(2 * np.pi * np.e * variances)))
+    return 0.5 * float(np.sum(np.log(2 * np.pi * math.e * variances)))
 
 
 def gamma_divergence(a, b, a0, b0):
