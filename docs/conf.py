@@ -90,7 +90,11 @@ def write_reference():
     """api/index.rst, from the public names themselves."""
     lines = ["API reference", "=============", "", "Every public name. ``polyfm.`` stands before each.", ""]
     for title, (words, names) in navigation.reference().items():
-        lines += [title, "-" * len(title), "", words, "", ".. currentmodule:: polyfm", ""]
+        lines += [title, "-" * len(title), "", words, ""]
+        home = navigation.SECTIONS.get(title, ("", ""))[1]
+        if home in navigation.WITH_WORDS:
+            lines += [f".. automodule:: polyfm.{home}", "   :no-members:", ""]
+        lines += [".. currentmodule:: polyfm", ""]
         lines += [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""]
         lines += [f"   {name}" for name in names] + [""]
     path = DOCS / "api" / "index.rst"

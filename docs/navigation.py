@@ -61,6 +61,7 @@ def children(page: str) -> list[str]:
 # The reference: sections of names. `polyfm` alone is left out of a name. Names in no section come at the end.
 MODULES = ["", "tabular", "modelfile", "datafiles", "libfm", "display", "recommend", "export", "losses", "kernels",
            "datasets", "dask", "spark"]  # fmt: skip
+WITH_WORDS = ["losses", "datasets"]  # modules whose docstrings say what none of their names does
 SECTIONS = {
     "Factorization machines": (
         "Products of distinct features. Start here.",

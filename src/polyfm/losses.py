@@ -29,6 +29,7 @@ from polyfm.loops.losses import CumulativeLogit, Logistic, Squared, SquaredHinge
 
 __all__ = ["LOSSES", "CumulativeLogit", "Logistic", "Loss", "Squared", "SquaredHinge", "as_loss", "losses_for"]
 
+#: The losses that estimators know by name.
 LOSSES: dict[str, type] = {"squared": Squared, "squared_hinge": SquaredHinge, "logistic": Logistic}
 
 

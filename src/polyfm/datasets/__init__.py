@@ -186,6 +186,7 @@ _LOADERS: dict[str, Any] = {
     "a9a": load_a9a,
     "imdb": load_imdb,
 }
+#: The names of the data sets, for `train_test`.
 NAMES = tuple(_LOADERS)
 
 
