@@ -94,6 +94,8 @@ def write_reference():
         home = navigation.SECTIONS.get(title, ("", ""))[1]
         if home in navigation.WITH_WORDS:
             lines += [f".. automodule:: polyfm.{home}", "   :no-members:", ""]
+        if not names:
+            continue
         lines += [".. currentmodule:: polyfm", ""]
         lines += [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""]
         lines += [f"   {name}" for name in names] + [""]
@@ -102,6 +104,10 @@ def write_reference():
     text = "\n".join(lines)
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
+    listed = {f"polyfm.{name}.rst" for _, names in navigation.reference().values() for name in names}
+    for page in path.parent.glob("generated/*.rst"):  # of an earlier build
+        if page.name not in listed:
+            page.unlink()
 
 
 def read_page(app, docname, source):

@@ -137,6 +137,8 @@ def reference() -> dict[str, tuple[str, list[str]]]:
         taken |= {_key(name) for name in listed}
         if listed:
             found[title] = (words, listed)
+        elif isinstance(names, str) and module(names) is None:
+            found[title] = (f'{words} Left out here: it needs ``pip install "polyfm[{names}]"``.', [])
     rest = [name for key, name in every.items() if key not in taken]
     if rest:
         found["Further names"] = ("", rest)
