@@ -103,7 +103,6 @@ def seconds_of(pids: list[int]) -> float:
 
 def overhead(n: int) -> None:
     """Of rounds over rows that are next to none: a gradient of 3e5 parameters."""
-    import dask
     from distributed import Client
 
     from polyfm.core.model import build_model
@@ -121,7 +120,7 @@ def overhead(n: int) -> None:
         for i in range(4):
             columns = rng.randint(d, size=(50, 2))
             X = sp.csr_matrix((np.ones(100), (np.repeat(np.arange(50), 2), columns.ravel())), shape=(50, d))
-            parts.append(dask.delayed(Chunk)(i, X, rng.standard_normal(50)))
+            parts.append((i, X, rng.standard_normal(50)))
         engine = DaskEngine(client, parts)
         layout = Sent(Layout("float64", True, d, "sorted", None, None))
         problem = DistributedDesign(engine, (200, d), 400, layout, "squared").problem(model, 0, 1.0, 1.0)

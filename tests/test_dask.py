@@ -4,8 +4,11 @@ import itertools
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -235,6 +238,14 @@ def test_without_workers_a_fit_gives_up():
             model.fit(in_chunks(X, (30,)), da.from_array(y))
 
 
+def test_neighbours_are_on_one_worker(client):
+    X, y = ratings(400)
+    engine = DaskEngine(client, [(i, X[i : i + 100], y[i : i + 100]) for i in range(0, 400, 50)])
+    assert engine.owners == sorted(engine.owners, key=engine.owners.index)
+    assert engine.n_workers == 2
+    engine.close()
+
+
 def test_parts_of_a_lost_worker_go_to_another(client, monkeypatch):
     """As after a kill, without one: an address where nobody is."""
     X, y = ratings(400)
@@ -253,13 +264,13 @@ def test_parts_of_a_lost_worker_go_to_another(client, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("solver", ["lbfgs", "block"])
-def test_a_killed_worker_costs_time_and_nothing_else(solver):
+@pytest.mark.parametrize(("solver", "n_workers"), [("lbfgs", 3), ("block", 3), ("lbfgs", 1)])
+def test_a_killed_worker_costs_time_and_nothing_else(solver, n_workers):
     X, y = ratings(20000)
     options = {**FIXED, "max_iter": 60, "solver": solver}
     cuts = tuple(range(2500, 20000, 2500))
     expected = FMRegressor(cuts=cuts, **options).fit(X, y)
-    with cluster_of(3) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+    with cluster_of(n_workers) as cluster, distributed.Client(cluster, set_as_default=False) as client:
         pids, killed = list(client.run(os.getpid).values()), []
 
         def kill():
@@ -275,3 +286,35 @@ def test_a_killed_worker_costs_time_and_nothing_else(solver):
         killer.join()
         assert_array_equal(model.components_, expected.components_)
         assert_array_equal(model.history_, expected.history_)
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+import dask.array as da, distributed
+from in_parts import ratings
+from polyfm.dask import DaskFactorizationMachineRegressor
+
+if __name__ == "__main__":
+    X, y = ratings(5000)
+    cluster = distributed.LocalCluster(2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0")
+    client = distributed.Client(cluster)
+    model = DaskFactorizationMachineRegressor(alpha=1.0, beta=1.0, max_iter=10**6, tol=0.0, random_state=0)
+    threading.Timer(8, lambda: os.killpg(os.getpgrp(), signal.SIGINT)).start()
+    model.fit(da.from_array(X.toarray(), chunks=(1000, -1)), da.from_array(y, chunks=1000))
+    print("kept", model.n_iter_, model.score(X.toarray(), y), flush=True)
+    os._exit(0)
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_terminal_ends_the_workers_too_and_keeps_the_model(tmp_path):
+    (tmp_path / "script.py").write_text(INTERRUPTED)
+    paths = [str(Path(__file__).parent), str(Path(polyfm.__file__).parents[1])]
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py")], capture_output=True, text=True, timeout=120, check=False,
+        start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )  # fmt: skip
+    word, n_iter, score = done.stdout.split()
+    assert word == "kept"
+    assert int(n_iter) > 3
+    assert float(score) > 0.5

@@ -6,8 +6,6 @@ import dask
 import dask.array as da
 import numpy as np
 
-from polyfm.distributed.chunk import Chunk
-
 
 def is_frame(X: Any) -> bool:
     return hasattr(X, "npartitions") and hasattr(X, "to_delayed") and not isinstance(X, da.Array)
@@ -17,8 +15,8 @@ def is_collection(X: Any) -> bool:
     return dask.is_dask_collection(X)
 
 
-def chunks_of(X: Any, y: Any, weight: Any) -> tuple[list[Any], list[str] | None]:
-    """Delayed chunks, and the names of the features where there are any."""
+def chunks_of(X: Any, y: Any, weight: Any) -> tuple[list[tuple], list[str] | None]:
+    """The arguments of chunks, delayed, and the names of the features where there are any."""
     for name, of, needed in (("X", X, True), ("y", y, True), ("sample_weight", weight, False)):
         if (of is None and needed) or not (of is None or isinstance(of, da.Array) or is_frame(of)):
             raise TypeError(
@@ -44,8 +42,7 @@ def chunks_of(X: Any, y: Any, weight: Any) -> tuple[list[Any], list[str] | None]
                 "same places, for instance by taking them from one DataFrame."
             )
         others.append(found)
-    make = dask.delayed(_chunk, pure=False)
-    return [make(i, *row) for i, row in enumerate(zip(rows, *others, strict=True))], names
+    return [(i, *row) for i, row in enumerate(zip(rows, *others, strict=True))], names
 
 
 def _as_cut(X: Any, y: Any) -> Any:
@@ -59,14 +56,12 @@ def _as_cut(X: Any, y: Any) -> Any:
 
 
 def _blocks(collection: Any) -> list[Any]:
-    return list(np.ravel(collection.to_delayed())) if isinstance(collection, da.Array) else collection.to_delayed()
+    if isinstance(collection, da.Array):
+        return list(np.ravel(collection.to_delayed()))
+    return [dask.delayed(_values, pure=False)(part) for part in collection.to_delayed()]
 
 
-def _chunk(index: int, X: Any, y: Any, weight: Any) -> Chunk:
-    return Chunk(index, _values(X, index), _values(y, index), _values(weight, index))
-
-
-def _values(block: Any, index: int) -> Any:
+def _values(block: Any) -> Any:
     """A part of a collection as an array or a sparse matrix."""
     if block is None or not hasattr(block, "to_numpy"):
         return block

@@ -18,6 +18,7 @@ from distributed.comm.core import CommClosedError
 from polyfm.distributed.chunk import Chunk
 from polyfm.distributed.engine import Call, Engine, PartitionError, answer
 from polyfm.distributed.tree import Node
+from polyfm.solvers.interrupts import interrupted
 
 LOOK = 1.0  # seconds after which a wait looks at the workers
 PATIENCE = 60.0  # seconds without any worker after which a fit gives up
@@ -30,30 +31,30 @@ class NoWorkersError(RuntimeError):
 
 
 class DaskEngine(Engine):
-    """`parts` are delayed `Chunk`s, in order; `placed` says that their rows are on workers already."""
+    """`parts` are the arguments of chunks, delayed, in order; `placed` says that their rows are on workers already."""
 
-    def __init__(self, client: Client, parts: list[Any], placed: bool = False, patience: float = PATIENCE):
+    def __init__(self, client: Client, parts: list[tuple], placed: bool = False, patience: float = PATIENCE):
         super().__init__()
-        self.client, self.patience = client, patience
+        self.client, self.patience, self.parts = client, patience, parts
         self.n_parts = len(parts)
         self._waiting = ThreadPoolExecutor(1)
         self._doubt = False  # whether a worker may have gone
         self.n_threads = self._living()
-        self.chunks = self._computed(parts, placed)
+        addresses = list(self.n_threads)
+        # Those that come next to each other go to one worker: it adds them up, and has less to send.
+        self.chunks = [
+            self._computed(place, None if placed else addresses[place * len(addresses) // len(parts)])
+            for place in range(len(parts))
+        ]
         self.owners = self._owners()
 
-    def _computed(self, parts: list[Any], placed: bool) -> list[Future]:
-        """Futures of all chunks. Those that come next to each other go to one worker: it adds them up, and has less to
-        send. Rows that are on workers already stay there."""
-        addresses = list(self.n_threads)
-        if placed:
-            return self.client.compute(parts, sync=False)
-        return [
-            self.client.compute(
-                part, workers=[addresses[i * len(addresses) // len(parts)]], allow_other_workers=True, sync=False
-            )
-            for i, part in enumerate(parts)
-        ]
+    def _computed(self, place: int, address: str | None) -> Future:
+        """A future of a chunk, if possible on this worker. What it is made of may be anywhere: a task that may run
+        elsewhere than on a worker that has gone waits for that one all the same, if there was no other at the time."""
+        where = {} if address is None else {"workers": [address], "allow_other_workers": True}
+        with dask.annotate(**where):
+            chunk = dask.delayed(Chunk, pure=False)(*self.parts[place])
+        return self.client.compute(chunk, sync=False)
 
     def _owners(self) -> list[str]:
         """Who has which chunk, once all are there."""
@@ -64,6 +65,7 @@ class DaskEngine(Engine):
     def keep(self, places: list[int]) -> None:
         self.chunks = [self.chunks[place] for place in places]
         self.owners = [self.owners[place] for place in places]
+        self.parts = [self.parts[place] for place in places]
         self.n_parts = len(self.chunks)
 
     @property
@@ -71,6 +73,7 @@ class DaskEngine(Engine):
         return len(set(self.owners))
 
     def answers(self, call: Call) -> Iterable[list[tuple[Node, Any]]]:
+        lost: BaseException | None = None
         for _ in range(MOST_TRIALS):
             self._settle()
             places = defaultdict(list)
@@ -86,22 +89,39 @@ class DaskEngine(Engine):
                 ]  # fmt: skip
             try:
                 return self._result(lambda: self.client.gather(futures), futures, set(places))  # noqa: B023
-            except _LostError:
+            except _LostError as problem:
+                lost = problem.__cause__
                 self.client.cancel(futures)
+                self._mind_interrupts()
         raise NoWorkersError(
-            f"Workers were lost {MOST_TRIALS} times in one round. Their logs may say why; often it is memory: use more "
-            "workers, or smaller partitions."
-        )
+            f"Workers, or rows, were lost {MOST_TRIALS} times in one round (last: {lost}). Rows that were only "
+            "scattered cannot be computed anew. Of workers that ended, logs may say why; often it is memory: use more "
+            "of them, or smaller partitions."
+        ) from lost
 
     # -- who is there -------------------------------------------------------------------------------------------------
 
+    def _workers(self) -> dict[str, int]:
+        """The workers and their numbers of threads."""
+        try:
+            return dict(self.client.nthreads())
+        except Exception as problem:  # of whatever kind: nobody is there to answer
+            raise NoWorkersError(f"Dask's scheduler does not answer any more ({problem}).") from problem
+
+    @staticmethod
+    def _mind_interrupts() -> None:
+        """Ctrl-C in a terminal ends the workers of a LocalCluster, too: nobody would come to end the epoch."""
+        if interrupted():
+            raise KeyboardInterrupt
+
     def _living(self) -> dict[str, int]:
-        """The workers and their numbers of threads; waits for one, but not for ever."""
+        """The same; waits for one, but not for ever."""
         until = time.monotonic() + self.patience
         while True:
-            found = dict(self.client.nthreads())
+            found = self._workers()
             if found:
                 return found
+            self._mind_interrupts()
             if time.monotonic() > until:
                 raise NoWorkersError(
                     f"There was no Dask worker for {self.patience:g} s. Start some, and look into the logs of those "
@@ -124,6 +144,7 @@ class DaskEngine(Engine):
                 taker = min(loads, key=lambda address: loads[address])
                 self.owners[place] = taker
                 loads[taker] += 1
+                self.chunks[place] = self._computed(place, None)
 
     def _result(self, gather: Any, futures: list[Future], needed: set[str] | None = None) -> Any:
         """What `gather` gives. While it waits, somebody looks at the workers: a task that is pinned to one that has
@@ -135,7 +156,7 @@ class DaskEngine(Engine):
             except NotYet:
                 if box.done():  # it is the task's own
                     raise
-                living = set(self.client.nthreads())
+                living = set(self._workers())
                 if needed is not None and not needed <= living:
                     self._abandon()
                     raise _LostError from None
@@ -168,7 +189,7 @@ class DaskEngine(Engine):
         self._waiting.shutdown(wait=False)
         for chunk in self.chunks:
             chunk.release()
-        self.chunks = []
+        self.chunks, self.parts = [], []
 
 
 class _LostError(Exception):

@@ -28,6 +28,7 @@ class State:
     parameters: Parameters
     epoch: int = 0
     along_intercept: tuple[float, float, float] | None = None  # the loss, its slope and curvature, where known
+    whole: tuple[Parameters, float] | None = None  # after the last epoch, with the objective
 
 
 def fields_of(design: DistributedDesign) -> list[tuple[int, int]]:
@@ -72,7 +73,16 @@ class DistributedBlockDescent(Solver):
     def objective(self, problem: Any, state: State) -> float:
         """The round that tells the objective is the first of the next epoch, too."""
         state.along_intercept = problem.ask("along_intercept", state.parameters)
-        return state.along_intercept[0] + problem.penalty.value(state.parameters)
+        objective = state.along_intercept[0] + problem.penalty.value(state.parameters)
+        state.whole = state.parameters.copy(), objective
+        return objective
+
+    def settle(self, problem: Any, state: State) -> float:
+        """Back to the last whole epoch: workers may be gone."""
+        if state.whole is None:
+            return self.value(problem, state.parameters)
+        state.parameters, objective = state.whole
+        return objective
 
     def update(self, problem: Any, state: State) -> float:
         parameters = state.parameters

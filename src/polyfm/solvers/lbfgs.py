@@ -86,6 +86,9 @@ class LBFGS(Solver):
         if not np.all((metric > 0) & np.isfinite(metric)):
             raise ValueError("the checkpoint's metric holds numbers that are not finite, or not above 0.")
 
+    def settle(self, problem: Any, state: State) -> float:
+        return state.value if state.gradient is not None else self.value(problem, state.parameters)
+
     def update(self, problem: Objective, state: State) -> float | None:
         if self.fit_lambdas and state.in_round % ROUND == 0:
             self._visit_lambdas(problem, state)
@@ -122,8 +125,9 @@ class LBFGS(Solver):
             # So that what the pairs suggest stays positive definite.
             if 0 < 1e-10 * (change @ _by(state.metric, change)) < step @ change < np.inf:
                 state.pairs.append((step, change))
-            state.parameters = problem.model.unpack(trial, state.parameters)
-            state.value, state.gradient = value, gradient
+            state.gradient = None  # until all belongs together again
+            state.parameters, state.value = problem.model.unpack(trial, state.parameters), value
+            state.gradient = gradient
             return True
         return False
 
