@@ -67,7 +67,11 @@ def test_fields_are_the_fewest_ranges_that_rows_have_one_feature_of():
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "block"])
-@pytest.mark.parametrize("options", [{}, {"fit_lambdas": True}, {"fit_lower": "augment"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"fit_lambdas": True}, pytest.param({"fit_lower": "augment"}, marks=pytest.mark.slow)],
+    ids=str,
+)
 def test_parts_give_the_model_of_all_rows(solver, options):
     X, y = ratings()
     options = {**FIXED, "solver": solver, **options}
@@ -92,7 +96,7 @@ def test_classes_weights_and_dense_rows_are_the_same_too():
     assert found.classes_.tolist() == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("method", ["direct", "lifted"])
+@pytest.mark.parametrize("method", ["direct", pytest.param("lifted", marks=pytest.mark.slow)])
 def test_networks_of_degree_3_are_the_same_too(method):
     rng = np.random.RandomState(0)
     X = rng.standard_normal((400, 4))
