@@ -176,6 +176,8 @@ def write_llms(app, exception):
             lines.append(f"- [polyfm.{name}](api/generated/polyfm.{name}.html): {' '.join(words.split())}")
         lines.append("")
     (Path(app.outdir) / "llms.txt").write_text("\n".join(lines))
+    for page, outside in navigation.OUTSIDE.items():
+        (Path(app.outdir) / "_sources" / f"{page}.md").write_text((DOCS / outside).read_text())
 
 
 def _first_sentence(text):
@@ -184,7 +186,9 @@ def _first_sentence(text):
         words = " ".join(paragraph.split())
         if words and words[0] not in ":|<!#-(" and not words.startswith("```"):
             words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", words).replace("**", "")
-            return re.split(r"(?<=[.]) ", words)[0].rstrip(":")
+            sentence = re.split(r"(?<=[.]) ", words)[0].rstrip(":")
+            if len(sentence) > 20:  # and not a heading of a kind
+                return sentence
     return ""
 
 
