@@ -570,6 +570,8 @@ def test_scripts_import_and_what_they_take_from_polyfm_is_there(path):
     for module, name in sorted(names_of_polyfm(ast.parse(path.read_text()))):
         if module.startswith("polyfm.dask"):
             pytest.importorskip("distributed", reason="needs Dask: pip install -e '.[dask]'")
+        if module.startswith("polyfm.spark"):
+            pytest.importorskip("pyspark", reason="needs Spark: pip install -e '.[spark]'")
         try:
             owner = importlib.import_module(module)
         except ModuleNotFoundError:  # a class, or a module's name, that was imported by name

@@ -2,6 +2,10 @@
 
 import os
 import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,6 +63,22 @@ def check_frame(frame: Any) -> None:
         )
 
 
+@contextmanager
+def deferring_to_polyfm() -> Iterator[None]:
+    """Spark's handler of Ctrl-C asks the JVM to cancel all jobs, in the middle of whatever was asked of it, and the fit
+    is lost. Within, polyfm minds Ctrl-C as ever: the model so far is kept once the epoch is over."""
+    before = signal.getsignal(signal.SIGINT)
+    is_sparks = str(getattr(before, "__module__", "")).startswith("pyspark.")
+    if not is_sparks or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class _Saved(MLReadable, MLWritable):
     _is_model: ClassVar[bool] = False
 
@@ -110,7 +130,8 @@ class _SparkEstimator(Estimator, _Saved):
             encoder = fitted_encoder(rows, found.plain, self._table_options())  # type: ignore[attr-defined]
         engine = SparkEngine(rows, Pack(classify, bool(weight), encoder, found.plain or ()))
         try:
-            estimator._fit_parts(engine, names)
+            with deferring_to_polyfm():
+                estimator._fit_parts(engine, names)
         finally:
             engine.close()
         local = estimator.to_local()
