@@ -358,6 +358,24 @@ def test_early_stopping_can_be_judged_by_rows_of_the_users_own(interacting):
         classes.fit(X, labels, X_val=X[:2], y_val=[0, 7])
 
 
+def test_steep_polynomials_stay_where_held_out_rows_were_judged(interacting, tmp_path):
+    X, y = interacting
+    low, high = y.min(), y.max()
+    options = {"n_components": 2, "max_iter": 5, "tol": 1, "random_state": 0}
+    far = 100 * X
+    for model in (FactorizationMachineRegressor(degree=3, **options), PolynomialNetworkRegressor(**options)):
+        model.fit(X, y)
+        f = model.predict(far)
+        assert f.min() >= low - 0.25 * (high - low) - 1e-9
+        assert f.max() <= high + 0.25 * (high - low) + 1e-9
+        assert np.ptp(clone(model).set_params(clip=False).fit(X, y).predict(far)) > 100 * np.ptp(f)
+        save_model(model, tmp_path / "m.polyfm")
+        assert_array_equal(load_model(tmp_path / "m.polyfm").predict(far), f)
+    for given in ({}, {"degree": 3, "alpha": 1.0, "beta": 1.0}):
+        model = FactorizationMachineRegressor(**given, **options).fit(X, y)
+        assert_array_equal(model.predict(far), model._raw_predict(far)[0])
+
+
 def test_clipped_predictions_stay_within_the_targets_and_survive_a_file(interacting, tmp_path):
     X, y = interacting
     model = FactorizationMachineRegressor(alpha=1e-6, beta=1e-6, clip=True, random_state=0).fit(X[:60], y[:60])

@@ -102,6 +102,7 @@ def _help(name: str) -> str:
     return " ".join(found.group(1).split()).split(". ")[0].removesuffix(".") + "." if found else ""
 
 
+FLAGS = ("clip",)  # yes, no, or as the estimator has it
 OF_BAYES = ("inference", "n_samples", "thinning")
 
 
@@ -123,7 +124,7 @@ def estimator_options(command: Callable) -> Callable:
             continue
         flag = "--" + name.replace("_", "-")
         text = f"{WORDS.get(name) or _help(name)} {_default_text(name, default)}".strip()
-        if isinstance(default, bool):
+        if isinstance(default, bool) or name in FLAGS:
             command = click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=text)(command)
         elif name == "checkpoint":
             command = output_option(flag, name, help=text)(command)

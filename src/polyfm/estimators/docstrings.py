@@ -155,8 +155,10 @@ _BODY = """{summary}
 CLASS_WEIGHT = """    class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply those of the samples. "balanced" makes all classes weigh the same.
 """
-CLIP = """    clip : bool, default=False
-        Keep predictions within the range of the targets that were seen in `fit` (`target_range_`).
+CLIP = """    clip : bool or "auto", default="auto"
+        Keep predictions within the range of the targets that were seen in `fit` (`target_range_`). "auto" keeps those
+        of networks and of degrees above 2, with the squared loss and penalties that the data chose, within a quarter
+        of that range beyond it; others stay as they are.
 """
 
 _EXAMPLES = {

@@ -84,6 +84,8 @@ class PathSearch:
         """The parameters of the estimator without a search, less those of a single fit, and those of the search."""
         given: dict = vars(kind)["_parameter_constraints"]
         shared = {name: c for name, c in given.items() if name not in OF_ONE_FIT}
+        if "clip" in shared:  # "auto" is for penalties that no scorer has chosen
+            shared["clip"] = ["boolean"]
         return shared | {
             "betas": ["array-like", None],
             "n_betas": [Interval(Integral, 1, None, closed="left")],

@@ -18,9 +18,10 @@ from polyfm.estimators._sklearn import (
     with_callbacks,
 )
 from polyfm.estimators.streaming import StreamingModel, streams
-from polyfm.estimators.validation import LARGEST, check_range
+from polyfm.estimators.validation import LARGEST, check_range, is_auto
 from polyfm.losses import as_loss, losses_for, states
 from polyfm.solvers.interrupts import deferred_interrupts
+from polyfm.training.automatic import BEYOND
 
 
 def _one_vs_rest(codes: np.ndarray, n_classes: int, dtype) -> list[np.ndarray]:
@@ -31,7 +32,7 @@ def _one_vs_rest(codes: np.ndarray, n_classes: int, dtype) -> list[np.ndarray]:
 class Regressor(RegressorMixin, StreamingModel):
     _parameter_constraints = StreamingModel._parameter_constraints | {
         "loss": [StrOptions(set(losses_for("regression"))), HasMethods(["value", "derivative"])],
-        "clip": ["boolean"],
+        "clip": ["boolean", StrOptions({"auto"})],
     }
 
     @with_callbacks
@@ -130,11 +131,26 @@ class Regressor(RegressorMixin, StreamingModel):
         y : ndarray of shape (n_samples,)
         """
         f = self._raw_predict(X)[0]
+        bounds = self._bounds
+        return f if bounds is None else np.clip(f, *np.asarray(bounds, f.dtype), out=f)
+
+    @property
+    def _bounds(self) -> tuple[float, float] | None:
+        """What predictions are kept within. With "auto", that is where held-out rows were judged: polynomials that grow
+        faster than products of two features go far astray outside of what they have seen."""
+        if is_auto(self.clip):
+            chosen = is_auto(self.alpha) or is_auto(self.beta)
+            steep = self.degree > 2 or self._kernel != "anova"
+            if not (chosen and steep and self.loss == "squared" and hasattr(self, "target_range_")):
+                return None
+            low, high = map(float, self.target_range_)
+            return low - BEYOND * (high - low), high + BEYOND * (high - low)
         if not self.clip:
-            return f
+            return None
         if not hasattr(self, "target_range_"):
             raise ValueError("clip=True, but this model does not know the range of its targets. Fit it again.")
-        return np.clip(f, *self.target_range_.astype(f.dtype), out=f)
+        low, high = map(float, self.target_range_)
+        return low, high
 
     def _set_attributes(self, components, lambdas, coefs, intercepts):
         self.components_, self.lambdas_, self.coef_ = components[0], lambdas[0], coefs[0]

@@ -55,8 +55,7 @@ class Content(NamedTuple):
             bases.append(Bases(group, factors, lambdas))
         coef = np.stack([p.coef.astype(np.float64) for p in targets]) if model.fit_linear else None
         intercept = np.array([float(p.intercept[0]) for p in targets])
-        low, high = map(float, getattr(estimator, "target_range_", (-np.inf, np.inf)))
-        clip = (low, high) if getattr(estimator, "clip", False) else None
+        clip = getattr(estimator, "_bounds", None)
         classes = getattr(estimator, "classes_", None)
         probable = classes is not None and not raw_scores and _has_probabilities(estimator)
         d = estimator.n_features_in_

@@ -118,7 +118,7 @@ def _check_training(estimator: Any, n_groups: int) -> None:
             raise ValueError("cut points that do not rise")
     if "target_range_" in chosen:
         _check_numbers("target_range_", chosen["target_range_"], [(2,)])
-    elif getattr(estimator, "clip", False):
+    elif getattr(estimator, "clip", False) is True:
         raise ValueError("clip=True without the range of the targets")
 
 
