@@ -7,7 +7,6 @@ seconds of one thread, the least of several runs.
 import time
 
 import numpy as np
-import onnxruntime
 
 from polyfm import FactorizationMachineRegressor
 from polyfm.core.fitted import Fitted
@@ -26,6 +25,8 @@ def made(degree: int, d: int, k: int = 10) -> FactorizationMachineRegressor:
 
 
 def session(model, by_power_sums: bool) -> onnxruntime.InferenceSession:
+    import onnxruntime
+
     operators.takes_power_sums = lambda degree, d: by_power_sums
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1

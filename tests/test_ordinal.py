@@ -187,7 +187,11 @@ def test_linear_weights_and_cut_points_are_those_of_a_general_minimiser():
     assert_allclose(model.objective_, found.fun, rtol=1e-6)
 
 
-@pytest.mark.parametrize("options", [{}, {"degree": 3, "solver": "cd"}, {"method": "lifted"}])
+SLOW = pytest.mark.slow
+OTHERS = [pytest.param(options, marks=SLOW) for options in ({"degree": 3, "solver": "cd"}, {"method": "lifted"})]
+
+
+@pytest.mark.parametrize("options", [{}, *OTHERS])
 def test_descent_with_cut_points_never_rises_and_predicts_stars(options):
     X, y = stars()
     model = logit(tol=1e-6, max_iter=300, **options).fit(X[:1500], y[:1500])
@@ -242,6 +246,7 @@ def test_too_many_classes_are_a_matter_for_regression():
         logit().fit(np.ones((1200, 2)), np.arange(1200))
 
 
+@pytest.mark.slow
 @parametrize_with_checks([FactorizationMachineOrdinal(n_components=2, max_iter=30)])
 def test_scikit_learn_accepts_cumulative_logits(estimator, check):
     check(estimator)
