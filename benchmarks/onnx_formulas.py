@@ -24,7 +24,7 @@ def made(degree: int, d: int, k: int = 10) -> FactorizationMachineRegressor:
     return model
 
 
-def session(model, by_power_sums: bool) -> onnxruntime.InferenceSession:
+def session(model, by_power_sums: bool):
     import onnxruntime
 
     operators.takes_power_sums = lambda degree, d: by_power_sums
