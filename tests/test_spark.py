@@ -41,7 +41,8 @@ from polyfm.spark import (
 )
 from polyfm.spark.arrow import features_of
 from polyfm.spark.engine import SparkEngine
-from polyfm.spark.parts import order_by_content
+from polyfm.spark.parts import Pack, order_by_content
+from polyfm.spark.rows import features, rows_to_train_on
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -322,6 +323,16 @@ def test_ctrl_c_keeps_the_model_so_far(rated, monkeypatch, signals):
         model = SparkFactorizationMachineRegressor(maxIter=9, **FIXED).fit(rated[0])
     assert 0 < model.toLocal().n_iter_ < 9
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_parts_that_are_lost_are_packed_again(rated):
+    frame = rated[0]
+    engine = SparkEngine(rows_to_train_on(frame, features(frame, "features"), "label", None, False), Pack(False, False))
+    assert engine.n_tasks < engine.n_parts == 4
+    before = engine.each("digest")
+    engine.parts.unpersist(blocking=True)
+    assert engine.each("digest") == before
+    engine.close()
 
 
 def test_a_worker_that_is_killed_costs_time_alone(rated, tmp_path):

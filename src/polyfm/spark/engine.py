@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from polyfm.distributed.engine import Call, Engine
 from polyfm.distributed.tree import Node
-from polyfm.spark.parts import SCHEMA, Ask, Pack, partition_of
+from polyfm.spark.parts import SCHEMA, Ask, Pack, numbered, partition_of
 
 
 class SparkEngine(Engine):
@@ -22,7 +22,8 @@ class SparkEngine(Engine):
 
     def __init__(self, rows: DataFrame, pack: Pack):
         super().__init__()
-        self.parts = rows.mapInArrow(pack, SCHEMA).rdd.persist(StorageLevel.MEMORY_AND_DISK)
+        packed = rows.mapInArrow(pack, SCHEMA).rdd.mapPartitionsWithIndex(numbered)
+        self.parts = packed.persist(StorageLevel.MEMORY_AND_DISK)
         self.context: Any = self.parts.context
         self.n_tasks = max(1, min(self.parts.getNumPartitions(), self.context.defaultParallelism))
         there = sorted(set(self.parts.map(partition_of).collect()))  # packs them: empty ones give nothing

@@ -25,7 +25,7 @@ from polyfm.spark.arrow import column_of, features_of, stacked, table_of
 
 BYTES_OF_A_PIECE = 2**26  # arrays of the JVM, and of Arrow, end at 2^31
 FEATURES, LABEL, WEIGHT = "features", "label", "weight"
-SCHEMA = "partition int, piece binary"
+SCHEMA = "piece binary"
 _SEEN: Counter = Counter()  # by kind, tasks that this process has had
 _ODD = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64)
 
@@ -48,10 +48,8 @@ class Pack:
             for _ in batches:  # a worker that leaves its input unread is not used again
                 pass
             pieces = [str(problem)]
-        index = this_partition()
         for piece in pieces:
-            columns = [pa.array([index], pa.int32()), pa.array([pickle.dumps(piece, 5)], pa.binary())]
-            yield pa.RecordBatch.from_arrays(columns, ["partition", "piece"])
+            yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(piece, 5)], pa.binary())], ["piece"])
 
     def _rows(self, batches: Iterable[pa.RecordBatch]) -> tuple | None:
         X: list[Any] = []
@@ -124,6 +122,12 @@ def _mixed(values: np.ndarray) -> np.ndarray:
     values = (values ^ (values >> np.uint64(30))) * _ODD[1]
     values = (values ^ (values >> np.uint64(27))) * _ODD[2]
     return values ^ (values >> np.uint64(31))
+
+
+def numbered(partition: int, rows: Iterable[Any]) -> Iterator[tuple[int, bytes]]:
+    """Pieces with the number of their partition. The number of the task would not do: a part that is lost is packed
+    again by a task that has several of them."""
+    return ((partition, bytes(row[0])) for row in rows)
 
 
 def chunk_of(index: int, pieces: Iterable[bytes]) -> Chunk:
