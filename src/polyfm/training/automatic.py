@@ -37,6 +37,7 @@ PATIENCE = 2  # penalties without a gain
 WORSE = 1.02  # a loss this many times the best ends the path
 CERTAIN = 3.0  # standard errors above the best, which end it at once
 IN_DOUBT = 0.5  # standard errors within which the stronger of two neighbours is taken
+STEPS_BETWEEN = 16  # a penalty and its neighbour
 N_BLOCKS = 50  # of held-out rows, whose losses tell the standard error
 BEYOND = 0.25  # of the range of the targets: farther outside, a held-out prediction counts as if it were there
 
@@ -327,7 +328,10 @@ def _choose(losses: list[np.ndarray], n_folds: int) -> float:
         return float(best)
     before, least, after = (losses[i].sum() for i in (best - 1, best, best + 1))
     fall, rise = before - least, after - least
-    return best + 0.5 * (fall - rise) / (fall + rise) if 0 < fall + rise < np.inf else float(best)
+    if not 0 < fall + rise < np.inf:
+        return float(best)
+    # In steps that rounding errors of the fits do not tell.
+    return best + round(STEPS_BETWEEN * 0.5 * (fall - rise) / (fall + rise)) / STEPS_BETWEEN
 
 
 def _beside(parameters: Parameters, linear: Linear) -> Parameters:
