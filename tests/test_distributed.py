@@ -16,6 +16,7 @@ from polyfm import FactorizationMachineClassifier, FactorizationMachineRegressor
 from polyfm.distributed import block, penalties, tree
 from polyfm.distributed.engine import InProcess
 from polyfm.training import checkpoint
+from polyfm.training.recipe import Recipe
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 CUTS = (200, 201, 201, 900)  # one row alone, and none
@@ -162,7 +163,7 @@ def test_scales_from_sums_are_those_of_all_rows():
     from polyfm.training import automatic, scales
 
     rows = scales.Rows(X, [y], None)
-    plain = automatic.Whole(recipe.as_plain(), None, rows, np.array([0]))
+    plain = automatic.Whole(recipe.of_kind(Recipe), None, rows, np.array([0]))
     expected = plain.linear_models(1.0, None)
     for found in seen.values():
         assert_allclose(found[0], plain.mean_curvature())

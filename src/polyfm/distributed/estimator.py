@@ -1,7 +1,6 @@
 """What estimators share whose rows are in parts, whatever the cluster."""
 
 import inspect
-from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,7 +25,7 @@ class FittedInParts:
 
     def _recipe(self, n_features: int) -> DistributedRecipe:
         plain = super()._recipe(n_features)  # type: ignore[misc]
-        return DistributedRecipe(**{field.name: getattr(plain, field.name) for field in fields(plain)})
+        return plain.of_kind(DistributedRecipe)
 
     def _fit_parts(
         self, engine: Engine, names: list[str] | None = None, X: Any = None, y: Any = None, X_val: Any = None,

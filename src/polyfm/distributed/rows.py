@@ -124,7 +124,7 @@ class RowsInParts:
             return recipe, []
         if estimator.warm_start and hasattr(estimator, "_fitted") and hasattr(estimator, "beta_"):
             return estimator._as_chosen(recipe), []
-        plain = replace(recipe.as_plain(), solver="auto")
+        plain = replace(recipe.of_kind(Recipe), solver="auto")
         penalties = choose_from_parts(
             recipe, plain, self.design, self.n_targets, strata_of if is_classifier(estimator) else None, seeds,
             teller(estimator.verbose, current_watch()),

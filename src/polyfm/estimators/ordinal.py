@@ -1,6 +1,6 @@
 """Factorization machines for classes in an order, such as ratings: a cumulative logit model."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
 
@@ -272,12 +272,12 @@ class FactorizationMachineOrdinal(OrderedClassifier):
             del self._first_cuts
 
     def _recipe(self, n_features: int) -> Recipe:
-        return _as_ordinal(super()._recipe(n_features))
+        return super()._recipe(n_features).of_kind(OrdinalRecipe)
 
     def _complete(self, recipe: Recipe, *args, **options) -> tuple[Recipe, list[Parameters]]:
         """Penalties are chosen with cut points that stay where they are: held-out rows are judged by the same."""
-        recipe, starts = super()._complete(recipe.as_plain(), *args, **options)
-        return _as_ordinal(recipe), starts
+        recipe, starts = super()._complete(recipe.of_kind(Recipe), *args, **options)
+        return recipe.of_kind(OrdinalRecipe), starts
 
     def _keep(self, recipe: Recipe, outcomes: list[Outcome], solver: str) -> None:
         super()._keep(recipe, outcomes, solver)
@@ -316,7 +316,3 @@ class FactorizationMachineOrdinal(OrderedClassifier):
         log_p = np.hstack([log_expit(-away), nothing]) + np.hstack([nothing, log_expit(away)])
         log_p[:, 1:-1] += np.log(-np.expm1(-np.diff(self.cut_points_)))
         return log_p
-
-
-def _as_ordinal(recipe: Recipe) -> OrdinalRecipe:
-    return OrdinalRecipe(**{field.name: getattr(recipe, field.name) for field in fields(recipe)})

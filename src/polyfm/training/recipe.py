@@ -1,7 +1,7 @@
 """Recipe: from data to a problem, a start and a solver. Fits, searches, paths and streams all cook by it."""
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from polyfm.core.problem import Problem
 from polyfm.solvers import Solver, Staircase, automatic, automatic_local, make_solver, solver_class
 from polyfm.training.initial import initial_parameters, nothing
 from polyfm.training.rank import Rank
+
+Kind = TypeVar("Kind", bound="Recipe")
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,9 @@ class Recipe:
         """Whether there is no penalty left to choose."""
         return self.alpha is not None and self.beta is not None
 
-    def as_plain(self) -> "Recipe":
-        """The same, of this class itself."""
-        return Recipe(**{field.name: getattr(self, field.name) for field in fields(self)})
+    def of_kind(self, kind: type[Kind]) -> Kind:
+        """The same, to be cooked as another kind of recipe does."""
+        return kind(**{field.name: getattr(self, field.name) for field in fields(self)})
 
     def with_beta(self, beta: Any) -> "Recipe":
         return replace(self, beta=beta)
