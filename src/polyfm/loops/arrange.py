@@ -109,3 +109,36 @@ def is_sound(indptr, indices, n_values, n_lines, width):
     for e in range(nnz):
         inside &= (indices[e] >= 0) & (indices[e] < width)
     return inside
+
+
+@loop
+def in_turns(indptr, rows, data, order, turns, blocks, cuts, crowds, new_rows, new_data):
+    """The entries of the columns in another order, where blocks of rows cut each column, and the crowd of each entry:
+    how many columns of its turn have its row, at most 255; 1 behind the last turn."""
+    n_blocks = blocks.shape[0] - 1
+    crowd = np.zeros(blocks[n_blocks], dtype=np.int64)
+    end = 0
+    for c in range(order.shape[0]):
+        b = 0
+        cuts[c, 0] = end
+        for e in range(indptr[order[c]], indptr[order[c] + 1]):
+            while rows[e] >= blocks[b + 1]:
+                b += 1
+                cuts[c, b] = end
+            new_rows[end] = rows[e]
+            if data is not None:
+                new_data[end] = data[e]
+            end += 1
+        cuts[c, b + 1 :] = end
+    crowds[:] = 1
+    for g in range(turns.shape[0] - 1):
+        if turns[g] == turns[g + 1]:
+            continue
+        start = cuts[turns[g], 0]
+        stop = cuts[turns[g + 1] - 1, n_blocks]
+        for e in range(start, stop):
+            crowd[new_rows[e]] += 1
+        for e in range(start, stop):
+            crowds[e] = min(crowd[new_rows[e]], 255)
+        for e in range(start, stop):
+            crowd[new_rows[e]] = 0

@@ -9,14 +9,14 @@ import numpy as np
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
 from polyfm.core.threads import Team
-from polyfm.loops import columns
+from polyfm.loops import columns, turns
 from polyfm.loops.forms import Linear
 from polyfm.loops.prior import Prior
 from polyfm.loops.rule import Descend
 from polyfm.solvers.base import Resume
 from polyfm.solvers.directions import descend_intercept, descend_lambdas
-from polyfm.solvers.parabolas import Descending, Descent, floor_of
-from polyfm.solvers.schedule import N_SHARES, Plan, Schedule
+from polyfm.solvers.parabolas import Descending, Descent, caution_of, floor_of
+from polyfm.solvers.schedule import N_BLOCKS_OF_TURNS, N_SHARES, Plan, Schedule, Turns
 
 DESCEND = Descend()
 STREAM_BLOCKS = 4  # of samples, each with sums of its own
@@ -42,7 +42,7 @@ class CoordinateDescent(Descent):
     def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
         design = problem.design
         schedule = design.derived(Schedule)
-        down_columns = design.is_sparse and schedule.fields is None
+        down_columns = design.is_sparse and schedule.fields is None and self._turns(problem) is None
         plan = schedule.plan() if down_columns else None  # before the state: to arrange X takes memory for a while
         # Sparse columns gather samples: what one needs lies in one cache line. Dense columns stream through all.
         n, width = design.shape[0], 1 + max((group.form.n_cached for group in problem.model.groups), default=0)
@@ -54,6 +54,13 @@ class CoordinateDescent(Descent):
         else:
             problem.shifted_predictions(parameters, f)
         return State(parameters, f, floor_of(resume), None, S, plan)
+
+    def may_rise(self, problem: Problem) -> bool:
+        return self._turns(problem) is not None
+
+    def _turns(self, problem: Problem) -> Turns | None:
+        """Columns to update at once; a rule that samples needs the exact slope of each."""
+        return problem.design.derived(Schedule).turns if isinstance(self.rule, Descend) else None
 
     def sweep(self, problem: Problem, state: State) -> Iterator[None]:
         parameters, f, penalty = state.parameters, state.f, problem.penalty
@@ -75,6 +82,8 @@ class CoordinateDescent(Descent):
     def _n_threads(self, problem: Problem) -> int:
         """As many as there is work for at the same time: more would only wait."""
         schedule = problem.design.derived(Schedule)
+        if self._turns(problem) is not None:
+            return min(self.n_threads, N_BLOCKS_OF_TURNS)
         if schedule.groups is None:
             return 1
         return min(self.n_threads, N_SHARES if schedule.fields is None else STREAM_BLOCKS)
@@ -88,6 +97,16 @@ class CoordinateDescent(Descent):
             columns.epoch_dense(*step, tuple(design.columns), whole, S, P, lams)
             return
         schedule = design.derived(Schedule)
+        entries = self._turns(problem)
+        if entries is not None:
+            room = (
+                np.empty((team.n_threads, *P.shape[1:]), P.dtype), np.empty((2, N_BLOCKS_OF_TURNS, entries.widest, 2)),
+                np.empty((team.n_threads, entries.widest)),
+            )  # fmt: skip
+            given = *step, tuple(entries), tuple(design.rows), schedule.row_blocks
+            caution = caution_of(state.floor)
+            team.together(lambda *me: turns.epoch_in_turns(*given, *me, S, P, lams, caution, room))
+            return
         rows, order = tuple(design.rows), schedule.order
         if state.plan is not None:
             by_column, plan = tuple(design.columns), tuple(state.plan)

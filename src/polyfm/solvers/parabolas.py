@@ -35,6 +35,12 @@ class Descending:
     value: float | None  # the objective, where it is known
 
 
+def caution_of(floor: float) -> float:
+    """How much shorter to make the steps of columns that are updated at once, where an epoch has raised the
+    objective."""
+    return float((floor / FLOOR) ** 0.5)
+
+
 def floor_of(resume: Resume | None) -> float:
     """How steep parabolas have to be, of a run that goes on; one stopped by an earlier version does not know."""
     return float(np.clip(resume["floor"][0], FLOOR, 1.0)) if resume and "floor" in resume else FLOOR
@@ -73,29 +79,23 @@ class Descent(Solver):
         state.value = None
         return self.objective(problem, state)
 
-    def descend(self, problem: Problem, state: Any) -> None:
-        if getattr(problem.loss, "quadratic", False):
-            state.value = None
-            for _ in self.sweep(problem, state):
-                pass
-        else:
-            self._descend_by_parabolas(problem, state)
+    def may_rise(self, problem: Problem) -> bool:
+        """Whether a sweep can raise the objective though the loss is quadratic."""
+        return False
 
-    def _descend_by_parabolas(self, problem: Problem, state: Any) -> None:
+    def descend(self, problem: Problem, state: Any) -> None:
+        quadratic = getattr(problem.loss, "quadratic", False)
+        sweep = self._sweep_whole if quadratic else self._sweep_parabolas
+        if quadratic and not self.may_rise(problem):
+            state.value = None
+            sweep(problem, state)
+            return
         f, before = state.f, self.objective(problem, state)
         start, predictions = state.parameters.copy(), f.copy()
-        h, rest = np.empty(f.shape, problem.design.dtype), np.empty_like(predictions)
-        weight = h.view()
-        weight.flags.writeable = False
-        parabolas = replace(problem, response=Response(Squared(), None, weight, None))
         taken = False
         try:
             while not taken:
-                working.to_residuals(problem.response, state.floor, f, h, rest)
-                for _ in self.sweep(parabolas, state):
-                    f += rest
-                    working.to_residuals(problem.response, state.floor, f, h, rest)
-                f += rest
+                sweep(problem, state)
                 state.value = None
                 taken = self.objective(problem, state) <= before
                 if taken:
@@ -111,6 +111,22 @@ class Descent(Solver):
                 _restore(state.parameters, start)
                 f[:] = predictions
                 state.value = before
+
+    def _sweep_whole(self, problem: Problem, state: Any) -> None:
+        for _ in self.sweep(problem, state):
+            pass
+
+    def _sweep_parabolas(self, problem: Problem, state: Any) -> None:
+        f = state.f
+        h, rest = np.empty(f.shape, problem.design.dtype), np.empty(f.shape, f.dtype)
+        weight = h.view()
+        weight.flags.writeable = False
+        parabolas = replace(problem, response=Response(Squared(), None, weight, None))
+        working.to_residuals(problem.response, state.floor, f, h, rest)
+        for _ in self.sweep(parabolas, state):
+            f += rest
+            working.to_residuals(problem.response, state.floor, f, h, rest)
+        f += rest
 
 
 def _restore(parameters: Parameters, to: Parameters) -> None:

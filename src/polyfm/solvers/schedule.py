@@ -19,6 +19,10 @@ N_COLOURS = 64
 N_SHARES = 16  # that threads draw from: enough for those who are faster to do more, and to keep many threads busy
 NONZEROS_WORTH_A_THREAD = 2**15  # fewer take less time than threads need to agree
 FEATURES_OF_A_SMALL_FIELD = 10
+PART_OF_THE_ROWS = 0.5  # that the columns of a turn have entries for; chosen by measurement
+ENTRIES_WORTH_A_TURN = 1000  # threads wait once a turn
+NONZEROS_WORTH_TURNS = 2**18
+N_BLOCKS_OF_TURNS = 2  # of rows, and so threads at most: a rare column has too little to do in one of more blocks
 SAMPLES_OF_A_RARE_FEATURE = 8  # with fewer, sums by feature take as much memory as the samples
 
 
@@ -39,6 +43,22 @@ class Fields(NamedTuple):
 
     features: np.ndarray  # (groups, samples)
     values: np.ndarray | None
+
+
+class Turns(NamedTuple):
+    """Columns in turns, the frequent ones first, and the entries of X in this order; see `loops/turns.py`."""
+
+    order: np.ndarray  # (features,)
+    bounds: np.ndarray  # (turns + 1,)
+    own: np.ndarray  # (blocks + 1,)
+    cuts: np.ndarray  # (features, blocks + 1)
+    crowds: np.ndarray  # (non-zeros,)
+    rows: np.ndarray  # (non-zeros,)
+    data: np.ndarray | None  # (non-zeros,)
+
+    @property
+    def widest(self) -> int:
+        return int(np.diff(self.bounds).max(initial=1))
 
 
 class Plan(NamedTuple):
@@ -101,6 +121,38 @@ class Schedule:
         self.design.release_columns()
         return Fields(features, values)
 
+    @property
+    def row_blocks(self) -> np.ndarray:
+        """Bounds of the blocks of rows that cut the columns of turns."""
+        return np.linspace(0, self.design.shape[0], N_BLOCKS_OF_TURNS + 1).astype(np.int64)
+
+    @cached_property
+    def turns(self) -> Turns | None:
+        """Columns to be updated at once though they share rows, or None where they need not be: in one-hot data, which
+        have groups, in dense data and in few. They take the place of the view by columns, which is let go."""
+        n, d = self.design.shape
+        if not self.design.is_sparse or self.design.nnz < NONZEROS_WORTH_TURNS or self.groups is not None:
+            return None
+        if n * PART_OF_THE_ROWS < ENTRIES_WORTH_A_TURN:
+            return None
+        indptr, rows, data = self.design.columns
+        start, stop = indptr[:-1].astype(np.int64), indptr[1:].astype(np.int64)
+        assert rows is not None
+        first, last = rows[np.minimum(start, len(rows) - 1)], rows[np.maximum(stop, 1) - 1]
+        owner = np.searchsorted(self.row_blocks, first, side="right")  # the block of all its rows, counted from 1
+        owner[last >= self.row_blocks[owner]] = 0  # or both
+        owner[start == stop] = 1
+        order = np.lexsort((start - stop, owner))
+        own = np.searchsorted(owner[order], np.arange(1, N_BLOCKS_OF_TURNS + 2))
+        bounds = _filled(np.cumsum((stop - start)[order[: own[0]]]), n * PART_OF_THE_ROWS)
+        cuts, crowds = np.empty((d, N_BLOCKS_OF_TURNS + 1), indptr.dtype), np.empty(len(rows), np.uint8)
+        new_rows, new_data = np.empty_like(rows), None if data is None else np.empty_like(data)
+        order = frozen(order, np.uint32)
+        arrange.in_turns(indptr, rows, data, order, bounds, self.row_blocks, cuts, crowds, new_rows, new_data)
+        self.design.release_columns()
+        new_data = None if new_data is None else frozen(new_data, new_data.dtype)
+        return Turns(order, bounds, own, cuts, crowds, frozen(new_rows, np.uint32), new_data)
+
     def shares(self, n: int) -> np.ndarray:
         """shares[g, c] .. shares[g, c + 1]: a part of the columns of group g, about equal to the others in non-zeros;
         groups that are not apart, or not worth it, are one part and empty ones."""
@@ -139,6 +191,15 @@ class Schedule:
         _, chosen = np.unique(ahead[cuts] * (2 * row_order.n_row_blocks(n)) // n, return_index=True)
         cuts = cuts[chosen]
         return np.concatenate(([0], ahead[cuts], [n])), np.concatenate(([0], cuts, [bounds[1]]))
+
+
+def _filled(ends: np.ndarray, size: float) -> np.ndarray:
+    """Bounds of runs of items that end at `ends`: as many as fit into `size`, or one that is larger."""
+    bounds = [0]
+    while bounds[-1] < len(ends):
+        before = ends[bounds[-1] - 1] if bounds[-1] else 0
+        bounds.append(max(int(np.searchsorted(ends, before + size, side="right")), bounds[-1] + 1))
+    return np.array(bounds)
 
 
 def one_hot_fields(design: Design) -> np.ndarray:
