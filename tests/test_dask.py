@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from in_parts import FMRegressor, ratings
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 import polyfm
 from polyfm import FactorizationMachineClassifier, FactorizationMachineRegressor
@@ -108,6 +109,8 @@ def test_what_comes_back_is_the_ordinary_estimator(client, tmp_path):
     assert type(local) is FactorizationMachineRegressor
     polyfm.save_model(local, tmp_path / "model.polyfm")
     assert_array_equal(polyfm.load_model(tmp_path / "model.polyfm").predict(X), model.predict(X))
+    polyfm.save_model(model, tmp_path / "same.polyfm")
+    assert (tmp_path / "same.polyfm").read_bytes() == (tmp_path / "model.polyfm").read_bytes()
     assert model.client_ is client
     assert pickle.loads(pickle.dumps(model)).client is None
     assert clone(model).client is client
@@ -129,6 +132,43 @@ def test_tables_of_numbers_and_unknown_sizes(client):
     targets = da.from_array(y, chunks=((100, 200, 300),))
     unknown.fit(in_chunks(X, (100, 300), known=False), targets[targets > -100])
     assert_allclose(unknown.history_, FMRegressor(cuts=(100, 300), **FIXED).fit(X, y).history_, rtol=1e-9)
+
+
+def test_columns_of_a_file_keep_their_partitions(client, tmp_path):
+    """Dask puts partitions of a file together where few of its columns are read: in X others than in y."""
+    table = table_of().assign(y=np.arange(700) % 5)
+    table.to_parquet(tmp_path / "log.parquet", row_group_size=100)
+    frame = dd.read_parquet(tmp_path / "log.parquet", split_row_groups=True)
+    encoder = DaskTableEncoder(fields=["user"], client=client).fit(frame[["user", "genre"]])
+    dX = encoder.transform(frame[["user", "genre"]])
+    assert dX.numblocks == (7, 1)
+    found = DaskFactorizationMachineRegressor(client=client, **FIXED).fit(dX, frame.y)
+    X = polyfm.TableEncoder(fields=["user"]).fit_transform(table[["user", "genre"]])
+    assert_allclose(found.history_, FactorizationMachineRegressor(solver="lbfgs", **FIXED).fit(X, table.y).history_)
+    numbers = DaskFactorizationMachineRegressor(client=client, **FIXED).fit(frame[["user"]], frame.y)
+    assert numbers.predict(frame[["user"]]).numblocks == (7,)
+
+
+def test_a_client_is_no_part_of_the_problem(client, tmp_path):
+    X, y = ratings(400)
+    options = {**FIXED, "client": client, "warm_start": True, "checkpoint": tmp_path / "run"}
+    model = DaskFactorizationMachineRegressor(**{**options, "max_iter": 2})
+    data = in_chunks(X, (100,)), da.from_array(y)
+    model.fit(*data).set_params(max_iter=4).fit(*data)
+    whole = FMRegressor(cuts=(100,), **FIXED).fit(X, y)
+    assert_array_equal(model.history_, whole.history_[2:])
+
+
+def test_predictions_are_of_the_type_that_was_told(client):
+    X, y = ratings(400)
+    model = DaskFactorizationMachineRegressor(client=client, **FIXED).fit(in_chunks(X, (100,)), da.from_array(y))
+    lazy = model.predict(in_chunks(X.astype(np.float32), (100, 100)))
+    assert client.compute(lazy).result().dtype == lazy.dtype == np.float64
+    with pytest.raises(ValueError, match="X has 1 axes"):
+        model.predict(da.from_array(y))
+    for method in ("predict", "predict_proba"):
+        with pytest.raises(NotFittedError):
+            getattr(DaskFactorizationMachineClassifier(), method)(da.from_array(y))
 
 
 @pytest.mark.parametrize(
@@ -219,6 +259,12 @@ def test_what_is_no_collection_is_refused(client):
     words = dd.from_pandas(pd.DataFrame({"word": ["a", "b"] * 30, "y": y}), npartitions=2)
     with pytest.raises(ValueError, match="Column 'word' holds no numbers"):
         model.fit(words[["word"]], words.y)
+    stopped = DaskFactorizationMachineRegressor(client=client, early_stopping=True)
+    dX, dy = in_chunks(X, (30,)), da.from_array(y)
+    with pytest.raises(TypeError, match="X_val and y_val are rows in memory"):
+        stopped.fit(dX, dy, X_val=dX, y_val=dy)
+    with pytest.raises(TypeError, match="client is of type str"):
+        DaskFactorizationMachineRegressor(client="tcp://127.0.0.1:9").fit(dX, dy)
     with pytest.raises(ValueError, match="There is no Dask client"):
         DaskFactorizationMachineRegressor(**FIXED).fit(in_chunks(X, (30,)), da.from_array(y))
 
@@ -236,6 +282,26 @@ def test_without_workers_a_fit_gives_up():
         model.client = client
         with pytest.raises(NoWorkersError, match="There was no Dask worker for 0.5 s"):
             model.fit(in_chunks(X, (30,)), da.from_array(y))
+        encoder = DaskTableEncoder(client=client)
+        encoder._patience = 0.5
+        with pytest.raises(NoWorkersError, match="There was no Dask worker for 0.5 s"):
+            encoder.fit(dd.from_pandas(table_of(9), npartitions=1))
+    with pytest.raises(ValueError, match="The Dask client is closed"):
+        model.fit(in_chunks(X, (30,)), da.from_array(y))
+
+
+@pytest.mark.slow
+def test_clusters_that_grow_with_their_work_see_some():
+    X, y = ratings(60)
+    with (
+        distributed.LocalCluster(
+            n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        cluster.adapt(minimum=0, maximum=1, interval="200ms")
+        model = DaskFactorizationMachineRegressor(client=client, **FIXED).fit(in_chunks(X, (30,)), da.from_array(y))
+        assert model.n_iter_ == FIXED["max_iter"]
 
 
 def test_neighbours_are_on_one_worker(client):
@@ -304,6 +370,37 @@ if __name__ == "__main__":
     print("kept", model.n_iter_, model.score(X.toarray(), y), flush=True)
     os._exit(0)
 """
+
+
+LOADING = """
+import os, signal, threading, time
+import dask.array as da, distributed, numpy as np
+from polyfm.dask import DaskFactorizationMachineRegressor
+
+def slowly(block):
+    time.sleep(60)
+    return block
+
+if __name__ == "__main__":
+    cluster = distributed.LocalCluster(2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0")
+    client = distributed.Client(cluster)
+    threading.Timer(3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    X = da.ones((40, 2), chunks=(10, 2)).map_blocks(slowly, meta=np.empty((0, 0)))
+    try:
+        DaskFactorizationMachineRegressor().fit(X, da.ones(40, chunks=10))
+    except KeyboardInterrupt:
+        print("ended", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_rows_are_loaded_ends_the_process(tmp_path):
+    (tmp_path / "script.py").write_text(LOADING)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py")], capture_output=True, text=True, timeout=45, check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(polyfm.__file__).parents[1])},
+    )  # fmt: skip
+    assert done.stdout.split() == ["ended"]
 
 
 @pytest.mark.slow

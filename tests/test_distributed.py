@@ -4,6 +4,7 @@ import functools
 import itertools
 import math
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sklearn.base import clone
 import polyfm
 from polyfm import FactorizationMachineClassifier, FactorizationMachineRegressor, PolynomialNetworkRegressor
 from polyfm.distributed import block, penalties, tree
+from polyfm.distributed.chunk import Chunk
 from polyfm.distributed.engine import InProcess
 from polyfm.training import checkpoint
 from polyfm.training.recipe import Recipe
@@ -258,6 +260,37 @@ def test_bad_values_are_named_by_partition_and_row():
         FMRegressor(cuts=(100,), **FIXED).fit(X, np.where(np.arange(300) == 105, np.inf, y))
     with pytest.raises(ValueError, match=r"Partition 0: row 7: the weight is -1"):
         FMRegressor(cuts=(100,), **FIXED).fit(X, y, np.where(np.arange(300) == 7, -1.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a", "b", None, "a"], "Partition 1: row 0: y is missing"),
+        (["a", "b", float("nan"), "a"], "Partition 1: row 0: y is missing"),
+        (["a", "b", 1, "a"], "Partition 1: y has labels of several types: int, str"),
+        (["a", "b", 1, 2], "Labels are texts in partition 0, and numbers in partition 1"),
+    ],
+)
+def test_labels_that_are_none_are_refused(labels, message):
+    model = FMClassifier(cuts=(2,), **FIXED)
+    with pytest.raises(ValueError, match=message):
+        model.fit(np.eye(4), np.array(labels, dtype=object))
+
+
+@pytest.mark.parametrize(("weight", "left"), [(None, "hold out"), (np.arange(40) == 3, "hold out")])
+def test_early_stopping_needs_rows_to_judge_by(weight, left):
+    X, y = ratings(40)
+    model = FMRegressor(cuts=(10,), early_stopping=True, validation_fraction=1e-6, **FIXED)
+    with pytest.raises(ValueError, match=f"Of 40 rows, no row that has a weight is left to {left}"):
+        model.fit(X, y, weight)
+
+
+def test_sparse_rows_of_any_format_are_told_apart(tmp_path):
+    X, y = ratings(60)
+    chunks = [Chunk(0, X.asformat(kind), y) for kind in ("csr", "coo", "lil")]
+    assert len({chunk.digest() for chunk in chunks}) == 1
+    assert all(sys.getsizeof(chunk) > 60 * 3 * 12 for chunk in chunks)
+    assert Chunk(0, X[::-1].tocoo(), y).digest() != chunks[0].digest()
 
 
 @pytest.mark.parametrize(

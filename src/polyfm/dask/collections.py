@@ -11,6 +11,12 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "npartitions") and hasattr(X, "to_delayed") and not isinstance(X, da.Array)
 
 
+def partitions_of(frame: Any) -> list[Any]:
+    """The partitions of a DataFrame or a column, delayed, as they are cut. Dask's optimizer would put those of a file
+    together of which few columns are read, and the rows of X would stand in others than the targets."""
+    return frame.simplify().to_delayed(optimize_graph=False)
+
+
 def is_collection(X: Any) -> bool:
     return dask.is_dask_collection(X)
 
@@ -24,10 +30,7 @@ def chunks_of(X: Any, y: Any, weight: Any) -> tuple[list[tuple], list[str] | Non
                 "the ordinary estimator."
             )
     names = [str(name) for name in X.columns] if is_frame(X) else None
-    if names is None:
-        if X.ndim != 2:
-            raise ValueError(f"X has {X.ndim} axes, where 2 are needed: rows and features.")
-        X = X if X.numblocks[1] == 1 else X.rechunk({1: -1})
+    X = _of_whole_rows(X) if names is None else X
     rows = _blocks(X)
     others = []
     for name, of in (("y", y), ("sample_weight", weight)):
@@ -39,7 +42,7 @@ def chunks_of(X: Any, y: Any, weight: Any) -> tuple[list[tuple], list[str] | Non
         if len(found) != len(rows):
             raise ValueError(
                 f"X has {len(rows)} partitions, {name} has {len(found)}, and their rows are not known. Cut both in the "
-                "same places, for instance by taking them from one DataFrame."
+                "same places, for instance by taking them from one DataFrame (which, if at all, is persisted whole)."
             )
         others.append(found)
     return [(i, *row) for i, row in enumerate(zip(rows, *others, strict=True))], names
@@ -55,10 +58,16 @@ def _as_cut(X: Any, y: Any) -> Any:
     return y.rechunk({0: X.chunks[0]}) if known else y
 
 
+def _of_whole_rows(X: Any) -> Any:
+    if X.ndim != 2:
+        raise ValueError(f"X has {X.ndim} axes, where 2 are needed: rows and features.")
+    return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
+
+
 def _blocks(collection: Any) -> list[Any]:
     if isinstance(collection, da.Array):
         return list(np.ravel(collection.to_delayed()))
-    return [dask.delayed(_values, pure=False)(part) for part in collection.to_delayed()]
+    return [dask.delayed(_values, pure=False)(part) for part in partitions_of(collection)]
 
 
 def _values(block: Any) -> Any:
@@ -81,18 +90,18 @@ def predicted(model: Any, method: str, X: Any, dtype: Any, width: int | None) ->
     """What a method of a fitted estimator makes of X, lazily: an array with a row for each of X."""
     local = dask.delayed(model, traverse=False, pure=False)
     if is_frame(X):
-        parts = [dask.delayed(_predict, pure=False)(part, local, method, width) for part in X.to_delayed()]
+        parts = [dask.delayed(_predict, pure=False)(part, local, method, width, dtype) for part in partitions_of(X)]
         shape = (np.nan,) if width is None else (np.nan, width)
         return da.concatenate([da.from_delayed(part, shape, dtype) for part in parts])
-    X = X if X.numblocks[1] == 1 else X.rechunk({1: -1})
+    X = _of_whole_rows(X)
     meta = np.empty((0,) if width is None else (0, 0), dtype)
-    arguments = {"model": local, "method": method, "width": width, "dtype": dtype, "meta": meta}
+    arguments = {"model": local, "method": method, "width": width, "kind": dtype, "dtype": dtype, "meta": meta}
     if width is None:
         return X.map_blocks(_predict, drop_axis=1, **arguments)
     return X.map_blocks(_predict, chunks=(X.chunks[0], (width,)), **arguments)
 
 
-def _predict(X: Any, model: Any, method: str, width: int | None) -> np.ndarray:
+def _predict(X: Any, model: Any, method: str, width: int | None, kind: Any) -> np.ndarray:
     if X.shape[0] == 0:
-        return np.empty((0,) if width is None else (0, width))
-    return getattr(model, method)(X)
+        return np.empty((0,) if width is None else (0, width), kind)
+    return getattr(model, method)(X).astype(kind, copy=False)

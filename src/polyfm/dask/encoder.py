@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from polyfm.dask.collections import is_frame
+from polyfm.dask.collections import is_frame, partitions_of
+from polyfm.dask.engine import PATIENCE, result_of
 from polyfm.dask.estimators import client_of
 from polyfm.distributed.engine import PartitionError
 from polyfm.tabular import TableEncoder
@@ -71,16 +72,17 @@ class DaskTableEncoder(TransformerMixin, BaseEstimator):
         self : object
         """
         _check_frame(X)
+        client = client_of(self)
         plain = TableEncoder(
             self.fields, self.dtype, dates=self.dates, min_frequency=self.min_frequency, n_buckets=self.n_buckets
         )
         names = [str(name) for name in X.columns]
         empty = kinds_of(plain, X._meta)  # errors about options come before any work
         look, add = dask.delayed(_summary, pure=False), dask.delayed(_merged, pure=False)
-        level = [look(i, empty, part) for i, part in enumerate(X.to_delayed())]
+        level = [look(i, empty, part) for i, part in enumerate(partitions_of(X))]
         while len(level) > 1:
             level = [add(level[i : i + AT_ONCE]) for i in range(0, len(level), AT_ONCE)]
-        self.encoder_ = fit_to_summary(plain, names, client_of(self).compute(level[0]).result())
+        self.encoder_ = fit_to_summary(plain, names, result_of(client, level[0], getattr(self, "_patience", PATIENCE)))
         self.n_features_in_, self.feature_names_in_ = plain.n_features_in_, plain.feature_names_in_
         return self
 
@@ -103,7 +105,7 @@ class DaskTableEncoder(TransformerMixin, BaseEstimator):
         width, dtype = self.encoder_._plan.n_encoded, np.dtype(self.dtype)
         encoder, meta = dask.delayed(self.encoder_, traverse=False, pure=False), sp.csr_matrix((0, 0), dtype=dtype)
         encode = dask.delayed(_encode, pure=False)
-        parts = [encode(i, encoder, part) for i, part in enumerate(X.to_delayed())]
+        parts = [encode(i, encoder, part) for i, part in enumerate(partitions_of(X))]
         blocks = [da.from_delayed(part, (np.nan, width), dtype, meta=meta) for part in parts]
         return da.concatenate(blocks, allow_unknown_chunksizes=True)
 

@@ -30,6 +30,45 @@ class NoWorkersError(RuntimeError):
     """There is nobody to do the work."""
 
 
+def workers_of(client: Client) -> dict[str, int]:
+    """The workers and their numbers of threads."""
+    try:
+        return dict(client.nthreads())
+    except Exception as problem:  # of whatever kind: nobody is there to answer
+        raise NoWorkersError(f"Dask's scheduler does not answer any more ({problem}).") from problem
+
+
+def living(client: Client, patience: float) -> dict[str, int]:
+    """The same; waits for one, but not for ever."""
+    until, wanted = time.monotonic() + patience, None
+    while True:
+        found = workers_of(client)
+        if found:
+            return found
+        if wanted is None:  # clusters that grow with their work have to see some
+            wanted = client.submit(_is_there, None, pure=False)
+        if interrupted():
+            raise KeyboardInterrupt
+        if time.monotonic() > until:
+            raise NoWorkersError(
+                f"There was no Dask worker for {patience:g} s. Start some, and look into the logs of those that ended. "
+                "A checkpoint= keeps what was learned so far."
+            )
+        time.sleep(min(LOOK, patience / 10))
+
+
+def result_of(client: Client, task: Any, patience: float) -> Any:
+    """What a delayed task gives, while somebody looks at the workers."""
+    future = client.compute(task)
+    while True:
+        living(client, patience)
+        try:
+            return future.result(timeout=LOOK)
+        except NotYet:
+            if future.done():  # it is the task's own
+                raise
+
+
 class DaskEngine(Engine):
     """`parts` are the arguments of chunks, delayed, in order; `placed` says that their rows are on workers already."""
 
@@ -39,7 +78,7 @@ class DaskEngine(Engine):
         self.n_parts = len(parts)
         self._waiting = ThreadPoolExecutor(1)
         self._doubt = False  # whether a worker may have gone
-        self.n_threads = self._living()
+        self.n_threads = living(self.client, self.patience)
         addresses = list(self.n_threads)
         # Those that come next to each other go to one worker: it adds them up, and has less to send.
         self.chunks = [
@@ -92,7 +131,8 @@ class DaskEngine(Engine):
             except _LostError as problem:
                 lost = problem.__cause__
                 self.client.cancel(futures)
-                self._mind_interrupts()
+                if interrupted():  # in a terminal, Ctrl-C ends the workers of a LocalCluster, too
+                    raise KeyboardInterrupt from None
         raise NoWorkersError(
             f"Workers, or rows, were lost {MOST_TRIALS} times in one round (last: {lost}). Rows that were only "
             "scattered cannot be computed anew. Of workers that ended, logs may say why; often it is memory: use more "
@@ -101,39 +141,11 @@ class DaskEngine(Engine):
 
     # -- who is there -------------------------------------------------------------------------------------------------
 
-    def _workers(self) -> dict[str, int]:
-        """The workers and their numbers of threads."""
-        try:
-            return dict(self.client.nthreads())
-        except Exception as problem:  # of whatever kind: nobody is there to answer
-            raise NoWorkersError(f"Dask's scheduler does not answer any more ({problem}).") from problem
-
-    @staticmethod
-    def _mind_interrupts() -> None:
-        """Ctrl-C in a terminal ends the workers of a LocalCluster, too: nobody would come to end the epoch."""
-        if interrupted():
-            raise KeyboardInterrupt
-
-    def _living(self) -> dict[str, int]:
-        """The same; waits for one, but not for ever."""
-        until = time.monotonic() + self.patience
-        while True:
-            found = self._workers()
-            if found:
-                return found
-            self._mind_interrupts()
-            if time.monotonic() > until:
-                raise NoWorkersError(
-                    f"There was no Dask worker for {self.patience:g} s. Start some, and look into the logs of those "
-                    "that ended. A checkpoint= keeps what was learned so far."
-                )
-            time.sleep(min(LOOK, self.patience / 10))
-
     def _settle(self) -> None:
         """Give parts whose worker has gone to those with the fewest."""
         if all(owner in self.n_threads for owner in self.owners) and not self._doubt:
             return
-        self.n_threads = self._living()
+        self.n_threads = living(self.client, self.patience)
         self._doubt = False
         loads = dict.fromkeys(self.n_threads, 0)
         for owner in self.owners:
@@ -156,20 +168,23 @@ class DaskEngine(Engine):
             except NotYet:
                 if box.done():  # it is the task's own
                     raise
-                living = set(self._workers())
-                if needed is not None and not needed <= living:
+                there = set(workers_of(self.client))
+                if needed is not None and not needed <= there:
                     self._abandon()
                     raise _LostError from None
-                alone_since = None if living else alone_since or time.monotonic()
+                alone_since = None if there else alone_since or time.monotonic()
                 if alone_since and time.monotonic() - alone_since > self.patience:
                     self._abandon()
-                    self._living()
+                    living(self.client, self.patience)
             except LOST as problem:
                 self._doubt = True
                 if needed is not None:
                     raise _LostError from problem
                 raise NoWorkersError(f"Workers were lost while they loaded the rows: {problem}") from problem
             except PartitionError:
+                raise
+            except KeyboardInterrupt:  # or the thread would wait on, and the process could not end
+                self.client.cancel(futures, force=True)
                 raise
             except Exception as problem:
                 if needed is None:  # the rows could not be computed

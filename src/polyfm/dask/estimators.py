@@ -47,19 +47,27 @@ def _documented(plain: type) -> Any:
 
 def client_of(estimator: Any) -> Client:
     """The estimator's client, or the current one."""
-    if estimator.client is not None:
-        return estimator.client
-    try:
-        return default_client()
-    except ValueError as problem:
-        raise ValueError(
-            "There is no Dask client. Make one first, for instance distributed.Client() for all processors of this "
-            "machine, or pass client=."
-        ) from problem
+    client = estimator.client
+    if client is None:
+        try:
+            client = default_client()
+        except ValueError as problem:
+            raise ValueError(
+                "There is no Dask client. Make one first, for instance distributed.Client() for all processors of this "
+                "machine, or pass client=."
+            ) from problem
+    if not isinstance(client, Client):
+        raise TypeError(f"client is of type {type(client).__name__}; pass a distributed.Client.")
+    if client.status == "closed":
+        raise ValueError("The Dask client is closed.")
+    if client.asynchronous:
+        raise ValueError("The Dask client is asynchronous. Pass one made without asynchronous=True.")
+    return client
 
 
 class _OnDask(FittedInParts):
     client: Any
+    _fitted: Any
 
     @property
     def client_(self) -> Client:
@@ -69,6 +77,8 @@ class _OnDask(FittedInParts):
     def _fit(self, X, y, sample_weight, X_val=None, y_val=None):
         self._validate_options()
         client = self.client_
+        if is_collection(X_val) or is_collection(y_val):
+            raise TypeError("X_val and y_val are rows in memory: pass what their compute() gives.")
         parts, names = chunks_of(X, y, sample_weight)
         engine = DaskEngine(client, parts, is_placed(X), getattr(self, "_patience", PATIENCE))
         try:
@@ -76,9 +86,13 @@ class _OnDask(FittedInParts):
         finally:
             engine.close()
 
+    @property
+    def _dtype(self) -> Any:
+        check_is_fitted(self)
+        return self._fitted.targets[0].coef.dtype
+
     def _made(self, method: str, X: Any, dtype: Any, width: int | None = None) -> Any:
         """What the ordinary estimator's method makes of X: lazily of a collection, at once of rows in memory."""
-        check_is_fitted(self)
         local = self.to_local()
         return predicted(local, method, X, dtype, width) if is_collection(X) else getattr(local, method)(X)
 
@@ -105,7 +119,7 @@ class _Regressor(_OnDask):
         y : Dask array of shape (n_samples,)
             Not computed yet; of rows in memory, an ndarray.
         """
-        return self._made("predict", X, self._fitted.targets[0].coef.dtype)
+        return self._made("predict", X, self._dtype)
 
 
 def _has_probabilities(estimator) -> bool:
@@ -130,6 +144,7 @@ class _Classifier(_OnDask):
         y : Dask array of shape (n_samples,)
             Not computed yet; of rows in memory, an ndarray.
         """
+        check_is_fitted(self)
         return self._made("predict", X, self.classes_.dtype)
 
     def decision_function(self, X):
@@ -145,8 +160,7 @@ class _Classifier(_OnDask):
         f : Dask array of shape (n_samples,), or (n_samples, n_classes) with more than two classes
             Not computed yet; of rows in memory, an ndarray.
         """
-        dtype = self._fitted.targets[0].coef.dtype
-        return self._made("decision_function", X, dtype, None if self._width == 2 else self._width)
+        return self._made("decision_function", X, self._dtype, None if self._width == 2 else self._width)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):
@@ -162,7 +176,7 @@ class _Classifier(_OnDask):
         p : Dask array of shape (n_samples, n_classes)
             Not computed yet; of rows in memory, an ndarray.
         """
-        return self._made("predict_proba", X, self._fitted.targets[0].coef.dtype, self._width)
+        return self._made("predict_proba", X, self._dtype, self._width)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X):
@@ -178,7 +192,7 @@ class _Classifier(_OnDask):
         log_p : Dask array of shape (n_samples, n_classes)
             Not computed yet; of rows in memory, an ndarray.
         """
-        return self._made("predict_log_proba", X, self._fitted.targets[0].coef.dtype, self._width)
+        return self._made("predict_log_proba", X, self._dtype, self._width)
 
 
 @_documented(FactorizationMachineRegressor)

@@ -84,8 +84,8 @@ class Chunk:
         return Chunk, (self.index, self.X, self.y, self.weight)
 
     def __sizeof__(self) -> int:
-        arrays = [self.X.data, self.X.indices, self.X.indptr] if sp.issparse(self.X) else [self.X]
-        return 200 + sum(getattr(array, "nbytes", 0) for array in (*arrays, self.y, self.weight))
+        of_X = self.X.nnz * (self.X.dtype.itemsize + 4) if sp.issparse(self.X) else getattr(self.X, "nbytes", 0)
+        return 200 + of_X + sum(getattr(array, "nbytes", 0) for array in (self.y, self.weight))
 
     def _keep(self, name: str, of: Any, make: Any) -> Any:
         """make(), unless the last one of this name was made of the same."""
@@ -109,7 +109,7 @@ class Chunk:
         largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
         targets: tuple = ()
         if n and classify:
-            labels, codes = np.unique(y, return_inverse=True)
+            labels, codes = _unique(y)
             counts = np.bincount(codes, minlength=len(labels))
             of_weight = counts.astype(float) if weight is None else np.bincount(codes, weight, len(labels))
             targets = labels, counts, of_weight
@@ -123,7 +123,7 @@ class Chunk:
 
     def digest(self) -> str:
         """What tells these rows from others."""
-        X = self.X
+        X = checked_sparse(self.X).tocsr() if sp.issparse(self.X) else self.X
         data = [X.format, X.shape, X.data, X.indices, X.indptr] if sp.issparse(X) else np.asarray(X)
         return joblib.hash([data, None if self.y is None else np.asarray(self.y), self.weight])
 
@@ -136,6 +136,11 @@ class Chunk:
         part = self.part(layout)
         of = task.value
         return self._keep(f"problem {of.held_out}", task, lambda: part.problem(of))
+
+    def weights(self, layout: Any) -> np.ndarray:
+        """Of the rows to train on, and of those held out."""
+        part = self.part(layout)
+        return np.array([part.weight_of(held_out) for held_out in (False, True)])
 
     def sizes_of_features(self, layout: Any) -> tuple[np.ndarray, np.ndarray]:
         """For each feature the sum of its squares, and how often it is not zero."""
@@ -300,6 +305,10 @@ class Part:
         weight = None if self.weight is None else self.weight[rows]
         return self.X[rows], [y[rows] for y in self.targets()], weight
 
+    def weight_of(self, held_out: bool) -> float:
+        X, _, weight = self.of_rows(held_out)
+        return float(X.shape[0] if weight is None else weight.sum(dtype=np.float64))
+
     @cached_property
     def train(self) -> Design:
         return Design(self.of_rows(held_out=False)[0], self.layout.row_order)
@@ -349,6 +358,8 @@ def _checked_y(y: Any, classify: bool) -> Any:
     if classify:
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise ValueError(f"row {int(np.argmin(np.isfinite(y)))}: y is not finite.")
+        if y.dtype.kind == "O" and (missing := np.fromiter(map(_is_missing, y), bool, len(y))).any():
+            raise ValueError(f"row {int(np.argmax(missing))}: y is missing.")
         if y.dtype.kind == "f" and np.any(y != np.round(y)):
             raise ValueError(f"row {int(np.argmax(y != np.round(y)))}: y is {y[y != np.round(y)][0]}, and no class.")
         return y
@@ -359,6 +370,20 @@ def _checked_y(y: Any, classify: bool) -> Any:
     if not np.isfinite(y).all():
         raise ValueError(f"row {int(np.argmin(np.isfinite(y)))}: y is not finite.")
     return y
+
+
+def _is_missing(label: Any) -> bool:
+    """None, NaN, and what pandas has for them."""
+    return label is None or type(label).__name__ in ("NAType", "NaTType") or bool(label != label)
+
+
+def _unique(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        found, codes = np.unique(labels, return_inverse=True)
+    except TypeError as problem:
+        kinds = sorted({type(label).__name__ for label in labels})
+        raise ValueError(f"y has labels of several types: {', '.join(kinds)}. All need the same.") from problem
+    return found, codes
 
 
 def _checked_weight(weight: Any) -> np.ndarray | None:

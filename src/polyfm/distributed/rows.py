@@ -47,7 +47,7 @@ class RowsInParts:
         self.dtype = np.dtype(np.float32 if all(fact.is_single for fact in facts) else np.float64)
         self.classes: np.ndarray | None
         self.class_weight: np.ndarray | None
-        self.classes, self.class_weight = self._classes() if is_classifier(estimator) else (None, None)
+        self.classes, self.class_weight = self._classes(there) if is_classifier(estimator) else (None, None)
         self.n_targets = 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
         self.design = self._design(0.0, 0)
 
@@ -56,8 +56,15 @@ class RowsInParts:
         lows, highs = zip(*(fact.targets for fact in self.facts), strict=True)
         return np.array([min(lows), max(highs)])
 
-    def _classes(self) -> tuple[np.ndarray, np.ndarray | None]:
-        classes, places = np.unique(np.concatenate([fact.targets[0] for fact in self.facts]), return_inverse=True)
+    def _classes(self, there: list[int]) -> tuple[np.ndarray, np.ndarray | None]:
+        labels = [fact.targets[0] for fact in self.facts]
+        are_texts = [isinstance(some[0], str) for some in labels]
+        if len(set(are_texts)) > 1:
+            raise PartitionError(
+                f"Labels are texts in partition {there[are_texts.index(True)]}, and numbers in partition "
+                f"{there[are_texts.index(False)]}. All need the same type."
+            )
+        classes, places = np.unique(np.concatenate(labels), return_inverse=True)
         if len(classes) < 2:
             raise ValueError(
                 f"{type(self.estimator).__name__} needs samples of at least 2 classes; the data has one class: "
@@ -113,6 +120,13 @@ class RowsInParts:
     def divide(self, seed: int) -> None:
         if self.estimator.early_stopping and self.validation is None:
             self.design = self._design(self.estimator.validation_fraction, seed)
+            weights = self.engine("weights", self.design.layout)
+            for part, weight in zip(("train on", "hold out for early stopping"), weights, strict=True):
+                if not weight:
+                    raise ValueError(
+                        f"Of {self.shape[0]} rows, no row that has a weight is left to {part}. Change "
+                        "validation_fraction, or pass X_val and y_val."
+                    )
 
     def arrange(self, recipe: Recipe, seed: int) -> DistributedDesign:
         return self.design

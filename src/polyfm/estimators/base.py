@@ -51,7 +51,9 @@ from polyfm.training.rank import PLACEHOLDER, Rank, of_one_rank
 from polyfm.training.recipe import Recipe
 from polyfm.training.session import Session, Start, Validation
 
-NOT_IN_KEY = {"max_iter", "tol", "n_samples", "verbose", "warm_start", "n_jobs", "checkpoint", "checkpoint_interval"}
+NOT_IN_KEY = {
+    "max_iter", "tol", "n_samples", "verbose", "warm_start", "n_jobs", "checkpoint", "checkpoint_interval", "client",
+}  # fmt: skip
 # What a fit leaves beside the model itself. None of it stays behind when another fit has no use for it.
 OF_TRAINING = (
     "alpha_", "beta_", "objective_", "history_", "n_iter_", "solver_", "validation_losses_", "n_samples_seen_",

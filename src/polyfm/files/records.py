@@ -100,6 +100,7 @@ def to_record(obj: Any, writer: Writer, prefix: str = "") -> dict:
 
 
 def _to_record(obj: Any, writer: Writer, prefix: str) -> dict:
+    obj = obj.to_local() if hasattr(obj, "to_local") else obj  # what a cluster has fitted
     name = type(obj).__name__
     if COMPOSITIONS.get(name) is type(obj):
         return compositions.to_record(obj, writer, prefix, to_record)
