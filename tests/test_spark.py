@@ -1,6 +1,7 @@
 """Spark: the ordinary models from DataFrames, in pipelines and searches, and in files."""
 # ruff: noqa: E402
 
+import copy
 import math
 import os
 import shutil
@@ -8,6 +9,7 @@ import signal
 import sys
 import warnings
 from threading import current_thread, main_thread
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -34,6 +36,7 @@ from pyspark.sql import functions as sql
 
 from polyfm.spark import (
     SparkFactorizationMachineClassifier,
+    SparkFactorizationMachineClassifierModel,
     SparkFactorizationMachineRegressor,
     SparkFactorizationMachineRegressorModel,
     SparkPolynomialNetworkClassifier,
@@ -41,6 +44,7 @@ from polyfm.spark import (
 )
 from polyfm.spark.arrow import features_of
 from polyfm.spark.engine import SparkEngine
+from polyfm.spark.estimators import check_frame
 from polyfm.spark.parts import Pack, order_by_content
 from polyfm.spark.rows import features, rows_to_train_on
 
@@ -236,6 +240,8 @@ def test_models_load_alone(flat, tmp_path):
     assert_array_equal(loaded.toLocal().components_, model.toLocal().components_)
     assert loaded.getFeaturesCol() == "x"
     assert loaded.getOrDefault("n_components") == 3
+    model.transform(frame)  # sends the model to the executors, which is no part of it
+    assert_array_equal(copy.deepcopy(model).toLocal().components_, model.toLocal().components_)
     with pytest.raises(Exception, match="already exists"):
         model.save(str(tmp_path / "model"))
     own = SparkFactorizationMachineRegressor(loss=object())
@@ -296,10 +302,19 @@ def test_what_cannot_be_is_refused_before_any_work(flat, given, message):
 
 
 def test_an_output_column_that_is_there_is_refused(flat):
-    frame = flat.select(sql.array("a", "b").alias("features"), sql.col("c").alias("prediction"))
+    frame = flat.select(sql.array("a", "b").alias("features"), sql.col("c").alias("Prediction"))
     model = SparkFactorizationMachineRegressorModel(None)
     with pytest.raises(ValueError, match="has a column 'prediction' already"):
         model.transform(frame)
+    classes = SparkFactorizationMachineClassifierModel(FactorizationMachineClassifier())
+    with pytest.raises(ValueError, match="Two outputs are named 'p'"):
+        classes.transform(frame, {classes.predictionCol: "p", classes.probabilityCol: "p"})
+
+
+def test_a_session_that_was_stopped_is_named():
+    stopped = SimpleNamespace(_jdf=None, sparkSession=SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None)))
+    with pytest.raises(ValueError, match="The Spark session of this DataFrame was stopped"):
+        check_frame(stopped)
 
 
 @pytest.mark.parametrize("signals", [False, True])
@@ -335,6 +350,7 @@ def test_parts_that_are_lost_are_packed_again(rated):
     engine.close()
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_costs_time_alone(rated, tmp_path):
     marker = str(tmp_path / "killed")
 

@@ -61,6 +61,8 @@ def check_frame(frame: Any) -> None:
             f"polyfm.spark needs a DataFrame of a Spark session with a driver of its own, got {type(frame).__module__}."
             f"{type(frame).__name__}. Spark Connect has no RDDs, which the rounds of a fit run on."
         )
+    if frame.sparkSession.sparkContext._jsc is None:
+        raise ValueError("The Spark session of this DataFrame was stopped. Start one, and read the DataFrame anew.")
 
 
 @contextmanager
@@ -169,9 +171,13 @@ class _SparkModel(Model, _Saved):
     def _transform(self, dataset: DataFrame) -> DataFrame:
         check_frame(dataset)
         outputs = {what: name for what, name in self._outputs().items() if name}
+        there, new = set(map(str.lower, dataset.columns)), set()  # Spark tells no capitals from small letters
         for name in outputs.values():
-            if name in dataset.columns:
+            if name.lower() in there:
                 raise ValueError(f"The DataFrame has a column {name!r} already. Drop it, or name another one.")
+            if name.lower() in new:
+                raise ValueError(f"Two outputs are named {name!r}. Name them apart, or leave one out by an empty name.")
+            new.add(name.lower())
         found = features(dataset, self.getFeaturesCol())  # type: ignore[attr-defined]
         types = {what: TYPES[what] for what in outputs}
         last = self._local[-1] if isinstance(self._local, Pipeline) else self._local
@@ -192,6 +198,9 @@ class _SparkModel(Model, _Saved):
         if self._sent is None or self._sent[0] is not context:
             self._sent = context, context.broadcast(cloudpickle.dumps(self._local))
         return self._sent[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_sent": None}  # which belongs to this process
 
     def write(self) -> Writer:
         """A writer of the parameters, as JSON, and of polyfm's model file: no pickle, safe to load from a stranger."""
