@@ -159,8 +159,16 @@ class DaskEngine(Engine):
                 self.chunks[place] = self._computed(place, None)
 
     def _result(self, gather: Any, futures: list[Future], needed: set[str] | None = None) -> Any:
-        """What `gather` gives. While it waits, somebody looks at the workers: a task that is pinned to one that has
-        gone would wait for ever."""
+        """What `gather` gives."""
+        try:
+            return self._watched(gather, futures, needed)
+        except KeyboardInterrupt:  # the thread would wait on, and the process could not end
+            self.client.cancel(futures, force=True)
+            raise
+
+    def _watched(self, gather: Any, futures: list[Future], needed: set[str] | None) -> Any:
+        """While it waits, somebody looks at the workers: a task that is pinned to one that has gone would wait for
+        ever."""
         box, alone_since = self._waiting.submit(gather), None
         while True:
             try:
@@ -182,9 +190,6 @@ class DaskEngine(Engine):
                     raise _LostError from problem
                 raise NoWorkersError(f"Workers were lost while they loaded the rows: {problem}") from problem
             except PartitionError:
-                raise
-            except KeyboardInterrupt:  # or the thread would wait on, and the process could not end
-                self.client.cancel(futures, force=True)
                 raise
             except Exception as problem:
                 if needed is None:  # the rows could not be computed
