@@ -1,13 +1,16 @@
 """Seconds of a stochastic epoch, its objective included, in both precisions; and of xLearn's on clicks, if it is there.
 
-POLYFM_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/stochastic.py
+POLYFM_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/stochastic.py [threads]
 
-Processor seconds of one thread, the fastest of some epochs.
+Processor seconds of one thread, the fastest of some epochs. With "threads" seconds on one and on two, in turns, of an
+epoch and of the value and gradient that L-BFGS asks for.
 """
 
+import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import data
@@ -16,7 +19,13 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
 from polyfm import FactorizationMachineClassifier, FactorizationMachineRegressor
+from polyfm.core.design import Design
+from polyfm.core.model import build_model
+from polyfm.core.problem import Problem
+from polyfm.losses import as_loss
+from polyfm.solvers import SGD
 from polyfm.training.hooks import watching
+from polyfm.training.initial import initial_parameters
 
 EPOCHS = 6
 
@@ -49,6 +58,36 @@ def epoch(kind, X, y, k: int, batch_size="auto") -> tuple[float, float]:
     return float(np.min(np.diff(clock))), model.objective_
 
 
+def in_turns(task: Callable[[int], object], times: int = 7) -> str:
+    """Seconds of task(1) and of task(2), the median of some, and of their ratios."""
+    seconds = np.empty((times + 1, 2))
+    for turn in seconds:
+        for n_threads in (1, 2):
+            began = time.perf_counter()
+            task(n_threads)
+            turn[n_threads - 1] = time.perf_counter() - began
+    one, two = seconds[1:].T
+    return f"{np.median(one):.3f} / {np.median(two):.3f} s, {np.median(one / two):.2f} times"
+
+
+def on_two_threads(name: str, kind, X, y, k: int) -> None:
+    loss = as_loss("squared" if kind is FactorizationMachineRegressor else "logistic")
+    y = y if kind is FactorizationMachineRegressor else np.where(y > 0, 1.0, -1.0)
+    model = build_model("anova", "direct", 2, k, None, True, True)
+    for what, rows in (("an epoch", "shuffled"), ("value and gradient", "sorted")):
+        problem = Problem.with_target(Design(X, rows), model, loss, y, None, 1.0, 1.0)
+        start = initial_parameters(problem, np.random.RandomState(0), 0.1)
+        start = model.unpack(model.pack(start), start)  # as L-BFGS has them
+        states = [SGD().init_state(problem, start.copy()) for _ in range(2)]
+
+        def task(n_threads: int, problem=problem, start=start, states=states, what=what) -> object:
+            if what == "an epoch":
+                return SGD(n_threads=n_threads).update(problem, states[n_threads - 1])
+            return problem.value_and_gradient(start, n_threads)
+
+        print(f"{name}, {what} on one and two threads: {in_turns(task)}", flush=True)
+
+
 def xlearn_epoch(X, y, k: int) -> float:
     """What five more epochs take, a fifth of it; xLearn reads its binary copy of the file each time."""
     import xlearn
@@ -74,10 +113,15 @@ def main() -> None:
     warnings.simplefilter("ignore")
     for name, load in SETS.items():
         kind, X, y, k = load()
+        if sys.argv[1:] == ["threads"]:
+            on_two_threads(name, kind, X, y, k)
+            continue
         for dtype in (np.float64, np.float32):
             seconds, objective = epoch(kind, X.astype(dtype), y, k)
             each = seconds / X.nnz * 1e9
             print(f"{name}, {dtype.__name__}: {seconds:.3f} s, {each:.1f} ns a non-zero; {objective:.8g}", flush=True)
+    if sys.argv[1:] == ["threads"]:
+        return
     try:
         print(f"xLearn, {name}: {xlearn_epoch(X, y, k):.3f} s")
     except ImportError:

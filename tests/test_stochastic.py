@@ -7,10 +7,11 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from problems import FORMS, make_problem, random_problem
 
+from polyfm.core import model
 from polyfm.core.penalty import Ridge
 from polyfm.core.problem import Problem
 from polyfm.loops import stochastic
-from polyfm.solvers import sgd
+from polyfm.solvers import run, sgd
 from polyfm.solvers.sgd import SGD, State
 from polyfm.solvers.tables import Tables
 
@@ -137,6 +138,38 @@ def test_penalties_and_means_by_feature_and_basis_are_shared_out(monkeypatch):
     alpha = Ridge(np.array([0.5, 3.0]), of, np.array([0.1, -0.4]))
     problem = Problem.with_target(problem.design, problem.model, problem.loss, problem.y, None, alpha, beta)
     compare_with_slow_pass(problem, parameters, 1)
+
+
+def generated_clicks(rng, n=2000, fields=8, size=50):
+    """One-hot fields with frequent and rare values, and two classes."""
+    codes = np.minimum(rng.geometric(0.1, size=(n, fields)) - 1, size - 1)
+    y = np.where(codes[:, 0] * codes[:, 1] % 3 + rng.standard_normal(n) > 1, 1.0, -1.0)
+    indices = (codes + size * np.arange(fields)).ravel()
+    return sp.csr_matrix((np.ones(n * fields), indices, np.arange(0, n * fields + 1, fields)), (n, fields * size)), y
+
+
+def test_threads_change_no_bit(rng, monkeypatch):
+    """They share out the rows whose predictions the objective asks for."""
+    monkeypatch.setattr(model, "ROWS_AT_ONCE", 150)
+    problem, parameters = make_problem(*generated_clicks(rng), "anova", "direct", 2, loss="logistic")
+    results = [run(SGD(n_threads=n), problem, parameters, max_iter=4, tol=0) for n in (1, 2, 3)]
+    for result in results[1:]:
+        assert_array_equal(result.history, results[0].history)
+        for found, wanted in zip(arrays_of(result.parameters), arrays_of(results[0].parameters), strict=True):
+            assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_single_precision_stays_near_double(rng, loss):
+    X, y = generated_clicks(rng)
+    objectives = []
+    for dtype in (np.float64, np.float32):
+        problem, parameters = make_problem(X.astype(dtype), y, "anova", "direct", 2, loss=loss)
+        parameters = parameters.copy(dtype)
+        result = run(SGD(), problem, parameters, max_iter=8, tol=0)
+        assert result.parameters.coef.dtype == dtype
+        objectives.append(result.history)
+    assert_allclose(objectives[1], objectives[0], rtol=1e-4)
 
 
 def test_what_is_not_fitted_stays(monkeypatch):

@@ -6,6 +6,7 @@ group is the usual case; ``fit_lower="explicit"`` gives one group for each degre
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ import numpy as np
 from polyfm.core.design import Design
 from polyfm.core.layout import add_expansion, layout
 from polyfm.core.parameters import Parameters
+from polyfm.core.threads import in_order
 from polyfm.loops.forms import FORMS, Form
+from polyfm.loops.rows import Bases
 
 MOST_DEGREE = 30  # loops are compiled for a degree: this one takes seconds
 LARGEST_WORKSPACE = 2**26  # numbers that predicting one row works on; a lifted ANOVA form takes 2^degree a basis
@@ -69,7 +72,9 @@ class Model:
         """(group, factors, lambdas) for every group of bases."""
         return zip(self.groups, parameters.factors, parameters.lambdas, strict=True)
 
-    def predict(self, parameters: Parameters, design: Design, f: np.ndarray | None = None) -> np.ndarray:
+    def predict(
+        self, parameters: Parameters, design: Design, f: np.ndarray | None = None, n_threads: int = 1
+    ) -> np.ndarray:
         """<w, x_i> + w0 + sum of all expansions, for every row; in `f` where it is given, contiguous or not.
 
         Bases are laid out a few at a time, and rows taken in blocks: while a model is trained, memory is short.
@@ -80,10 +85,7 @@ class Model:
         for group, P, lams in self.each(parameters):
             for s in range(0, group.n_bases, BASES_AT_ONCE):
                 bases = layout(group, P[s : s + BASES_AT_ONCE], lams[s : s + BASES_AT_ONCE], design.dtype)
-                for lo in range(0, len(f), ROWS_AT_ONCE):
-                    block = f[lo : lo + ROWS_AT_ONCE].copy()
-                    add_expansion(design, bases, coef, block, lo)
-                    f[lo : lo + ROWS_AT_ONCE] = block
+                in_order(partial(_add, design, bases, coef, f), -(-len(f) // ROWS_AT_ONCE), n_threads)
                 coef = None
         return f
 
@@ -105,6 +107,14 @@ class Model:
         coef = rest[: like.coef.size] if self.fit_linear else like.coef
         intercept = rest[-1:] if self.fit_intercept else like.intercept
         return Parameters(factors, like.lambdas, coef.copy(), intercept.copy())
+
+
+def _add(design: Design, bases: Bases, coef: np.ndarray | None, f: np.ndarray, block: int) -> None:
+    """Add these bases' part to the predictions of a block of rows."""
+    rows = slice(block * ROWS_AT_ONCE, (block + 1) * ROWS_AT_ONCE)
+    part = f[rows].copy()
+    add_expansion(design, bases, coef, part, rows.start)
+    f[rows] = part
 
 
 def build_model(

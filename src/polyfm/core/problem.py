@@ -37,7 +37,7 @@ class Objective:
     def total_weight(self) -> float:
         raise NotImplementedError
 
-    def loss_at(self, parameters: Parameters) -> float:
+    def loss_at(self, parameters: Parameters, n_threads: int = 1) -> float:
         """sum_i w_i l(y_i, f_i), f the predictions."""
         raise NotImplementedError
 
@@ -62,8 +62,8 @@ class Objective:
         """What it takes to move the lambdas of group g one after the other."""
         raise NotImplementedError
 
-    def objective(self, parameters: Parameters) -> float:
-        return self.loss_at(parameters) + self.penalty.value(parameters)
+    def objective(self, parameters: Parameters, n_threads: int = 1) -> float:
+        return self.loss_at(parameters, n_threads) + self.penalty.value(parameters)
 
     def mean_loss(self, parameters: Parameters) -> float:
         return self.loss_at(parameters) / self.total_weight
@@ -130,9 +130,11 @@ class Problem(Objective):
         weight = self.response.weight
         return float(len(self.y) if weight is None else np.sum(weight, dtype=np.float64))
 
-    def shifted_predictions(self, parameters: Parameters, f: np.ndarray | None = None) -> np.ndarray:
+    def shifted_predictions(
+        self, parameters: Parameters, f: np.ndarray | None = None, n_threads: int = 1
+    ) -> np.ndarray:
         """Predictions less the response's shift (for the squared loss: the residuals); in `f` where it is given."""
-        f = self.model.predict(parameters, self.design, f)
+        f = self.model.predict(parameters, self.design, f, n_threads)
         if self.response.shift is not None:
             f -= self.response.shift
         return f
@@ -141,8 +143,8 @@ class Problem(Objective):
         """sum_i w_i l(y_i, f_i), for shifted predictions."""
         return float(rows.total_loss(self.response, f))
 
-    def loss_at(self, parameters: Parameters) -> float:
-        return self.total_loss(self.shifted_predictions(parameters))
+    def loss_at(self, parameters: Parameters, n_threads: int = 1) -> float:
+        return self.total_loss(self.shifted_predictions(parameters, n_threads=n_threads))
 
     def slopes_at(self, constant: float) -> tuple[float, float, float]:
         return rows.slopes_at(self.response, self.design.shape[0], constant)
@@ -188,10 +190,20 @@ class Problem(Objective):
             )  # fmt: skip
 
         sums = in_order(run, len(parts), n_threads)
+        shares = np.linspace(0, d, len(parts) + 1).astype(np.int64)  # of the features; the last has the dummies too
+        shares[-1] = d + max((group.n_dummies for group in self.model.groups), default=0)
+
+        def add_up(share: int) -> None:
+            of = slice(shares[share], shares[share + 1])
+            for tiles, _ in parts[1:]:
+                for whole, tile in zip(first, tiles, strict=True):
+                    whole.G[of] += tile.G[of]
+
+        in_order(add_up, len(parts), n_threads)
         factors, lambdas = [], []
         for g, group in enumerate(self.model.groups):
             k = group.n_bases
-            factors.append(reduce(np.add, (tiles[g].G for tiles, _ in parts)).T[:k])
+            factors.append(first[g].G.T[:k])
             lambdas.append(reduce(np.add, (tiles[g].g for tiles, _ in parts))[:k] * group.form.scale)
         coef = reduce(np.add, (gw for _, gw in parts))
         intercept = np.array([sum(gb for _, gb in sums)])

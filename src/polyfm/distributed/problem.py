@@ -76,7 +76,7 @@ class DistributedProblem(Objective):
     def ask(self, method: str, *arguments: Any) -> Any:
         return self.design.engine(method, self.design.layout, self.task, *arguments)
 
-    def loss_at(self, parameters: Parameters) -> float:
+    def loss_at(self, parameters: Parameters, n_threads: int = 1) -> float:
         return self.ask("loss", parameters)
 
     def loss_and_gradient(self, parameters: Parameters, n_threads: int = 1) -> tuple[float, Parameters]:

@@ -14,6 +14,7 @@ from numba.extending import overload
 
 from polyfm.loops import rows
 from polyfm.loops.jit import at, inline, loop
+from polyfm.loops.prefetch import prefetch
 
 TILE = 64  # rows
 
@@ -56,6 +57,8 @@ def _absorb(tile, by_row, order, lo, hi, f):
         A[:] = 0.0
         first = indptr[i]
         for e in range(first, indptr[i + 1]):
+            prefetch(T, indices, e)
+            prefetch(tile.G, indices, e)
             rows.absorb(form, A, T, at(indices, e, e - first), at(data, e, one))
         for q in range(dummies):
             rows.absorb(form, A, T, d + q, one)

@@ -70,6 +70,7 @@ class State:
 class SGD(Solver):
     seed: int = 0
     batch_size: int | str = "auto"
+    n_threads: int = 1  # for the objective
 
     summary = "stochastic steps: very large data, streams (`partial_fit`), data larger than memory"
     epoch = "one pass over the rows with AdaGrad steps"
@@ -116,7 +117,7 @@ class SGD(Solver):
             raise ValueError(f"the checkpoint's 'numbers' are {resume['numbers']}: the first five must be finite.")
 
     def objective(self, problem: Problem, state: State) -> float:
-        state.last = problem.objective(state.parameters)
+        state.last = problem.objective(state.parameters, self.n_threads)
         if state.best is None:
             state.mark(state.last)
         return state.last
@@ -132,7 +133,7 @@ class SGD(Solver):
         state.last = np.inf  # until the pass is done: who interrupts it gets the best point
         while True:
             self._pass(problem, state, order, state.counts, n)
-            state.last = problem.objective(state.parameters)
+            state.last = problem.objective(state.parameters, self.n_threads)
             if state.last <= 1.5 * state.best.objective or state.halvings >= MOST_HALVINGS:
                 break
             self._back_off(state)
@@ -157,11 +158,11 @@ class SGD(Solver):
         n, counts = problem.design.shape[0], _occurrences(problem)
         state.counts = counts if state.counts is None else state.counts + counts
         state.n_seen += n
-        state.mark(problem.objective(state.parameters))
+        state.mark(problem.objective(state.parameters, self.n_threads))
         assert state.best is not None
         order = np.random.RandomState([state.seed, state.epoch]).permutation(n)
         self._pass(problem, state, order, np.maximum(state.counts, 1), state.n_seen)
-        objective = problem.objective(state.parameters)
+        objective = problem.objective(state.parameters, self.n_threads)
         if not np.isfinite(objective) or objective > 10 * state.best.objective:
             self._back_off(state)
             self._warn(state)
