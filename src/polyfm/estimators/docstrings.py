@@ -102,7 +102,7 @@ _BODY = """{summary}
     n_jobs : int, default=None
         Threads for training and prediction. None is 1, -1 is all processors. Results do not depend on it. Descent uses
         threads on features that never occur together, such as one-hot fields; on text it has work for two, and on dense
-        data for one.
+        data for one. Stochastic steps follow one another: a second thread helps only with the objective.
     random_state : int, RandomState or None, default=None
         Seed of the initial bases.
     verbose : int, default=0
