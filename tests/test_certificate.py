@@ -386,7 +386,9 @@ def test_a_linear_model_is_fitted_beside_other_predictions(rng):
     X, y, _ = data(rng, "squared")
     problem, _ = make_problem(X, y, "anova", "direct", 2)
     beside = rng.standard_normal(40)
-    found = fit_linear(X, problem.response, np.full(4, 0.5), True, None, 1e-10, beside)
-    g, _ = slopes(problem.response, found.predict(X) + beside)
-    assert_allclose(X.T @ g, -0.5 * found.coef, atol=1e-8)
-    assert abs(g.sum()) < 1e-8
+    whole = np.hstack([X, np.ones((40, 1))])
+    for products in (None, lambda h: lambda v: whole.T @ (h * (whole @ v))):
+        found = fit_linear(X, problem.response, np.full(4, 0.5), True, None, 1e-10, beside, products=products)
+        g, _ = slopes(problem.response, found.predict(X) + beside)
+        assert_allclose(X.T @ g, -0.5 * found.coef, atol=1e-8)
+        assert abs(g.sum()) < 1e-8

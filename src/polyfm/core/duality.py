@@ -126,10 +126,14 @@ class Convex:
         if not model.fit_linear:
             shift = self._shift(f) if model.fit_intercept else 0.0
             return f + shift, Linear(coef, start.intercept + shift)
-        rest = f - self.X @ coef - start.intercept
+        rest, pairs = f - self.X @ coef - start.intercept, self.problem.design.derived(_pairs_of)
+
+        def products(h: np.ndarray) -> Curvature:
+            return Curvature(self.X, h, repeats=True, n_dummies=1, pairs=pairs)
+
         found = fit_linear(
             self.X, self.problem.response, self.alpha, model.fit_intercept, start,
-            1e-9 if d <= FEW_WEIGHTS else 1e-2, rest,
+            1e-9 if d <= FEW_WEIGHTS else 1e-2, rest, products=None if pairs is None else products,
         )  # fmt: skip
         return rest + self.X @ found.coef + found.intercept, found
 

@@ -40,16 +40,13 @@ class Pairs:
     def __init__(self, X, length: int):
         (n, self.d), nnz = X.shape, X.nnz
         columns, values = X.indices[:nnz].reshape(-1, length), X.data[:nnz].reshape(-1, length)
-        self.parts = []  # for each two places of a row: the order of all rows by these features, and where they go
+        self.parts = []  # for each two places of a row: the rows by the first feature, and where they go
         for a in range(length - 1):
+            # By way of another format, which is to sort by counting.
+            at = sp.csr_array((np.ones(n, np.int8), columns[:, a], np.arange(n + 1)), shape=(n, self.d)).tocsc()
+            order = at.indices
             for b in range(a + 1, length):
-                at = sp.csr_array((np.arange(1.0, n + 1), (columns[:, a], columns[:, b])), shape=(self.d, self.d))
-                if at.nnz == n:
-                    order, indices, indptr = at.data.astype(np.intp) - 1, at.indices, at.indptr
-                else:  # some pairs occur twice
-                    order = np.lexsort((columns[:, b], columns[:, a]))
-                    indices, indptr = columns[order, b], np.searchsorted(columns[order, a], np.arange(self.d + 1))
-                self.parts.append((order, values[order, a] * values[order, b], indices, indptr))
+                self.parts.append((order, values[order, a] * values[order, b], columns[order, b], at.indptr))
 
     @classmethod
     def of(cls, X) -> "Pairs | None":
