@@ -1,5 +1,7 @@
 """Gauss-Newton: its matrices against finite differences, its promises, and the other solvers' objectives."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -7,9 +9,10 @@ from problems import FORMS, make_problem, on_other_data, random_problem
 
 from polyfm.core.model import build_model
 from polyfm.core.parameters import Parameters
+from polyfm.core.penalty import Penalty
 from polyfm.solvers import CoordinateDescent, run
 from polyfm.solvers.gauss_newton import GaussNewton, State, objectives
-from polyfm.solvers.gauss_newton.objectives import Reduced, Rows, monomials_of
+from polyfm.solvers.gauss_newton.objectives import Reduced, Reduction, Rows, monomials_of
 from polyfm.solvers.gauss_newton.quadratic import LowRank, Products
 from polyfm.solvers.lbfgs import LBFGS
 from polyfm.training.initial import initial_parameters
@@ -84,6 +87,35 @@ def test_gauss_newton_matrix_is_that_of_finite_differences(kernel, method, dense
     assert_allclose(local.diagonal, H.diagonal(), rtol=1e-5, atol=1e-6 * np.abs(H).max())
 
 
+@pytest.mark.parametrize("kernel", ["anova", "homogeneous"])
+@pytest.mark.parametrize("lower", [None, "augment"])
+@pytest.mark.parametrize(("loss", "reduce"), [("squared", False), ("squared", True), ("logistic", False)])
+def test_newton_has_the_curvature_of_predictions_as_far_as_penalties_keep_it_positive(kernel, loss, lower, reduce):
+    problem, parameters = problem_and_parameters(kernel, "direct", 2, loss, lower=lower, n=100, weighted=True)
+    parameters.lambdas[0][:] = np.sign(parameters.lambdas[0])
+    bent = []
+    for strength in (1e5, 0.1):
+        task = replace(problem, penalty=Penalty.of(problem.model, 4, 1.0, strength))
+        theta = task.model.pack(parameters)
+        reduction = Reduction.of(task, monomials_of(task.model, 4, 100)) if reduce else None
+        view = Reduced(task, parameters, reduction, True) if reduce else Rows(task, parameters, exact=True)
+        plain, local = Rows(task, parameters).local(theta), view.local(theta)
+        bent.append(whole(local) - whole(plain))
+        assert np.linalg.eigvalsh(whole(local))[0] > 0
+        assert_allclose(local.diagonal, plain.diagonal, rtol=1e-6)
+    slope = [
+        task.model.pack(task.value_and_gradient(task.model.unpack(theta + sign * h, parameters))[1])
+        for h in 1e-6 * np.eye(len(theta))
+        for sign in (1, -1)
+    ]
+    hessian = np.array([(ahead - behind) / 2e-6 for ahead, behind in zip(slope[::2], slope[1::2], strict=True)])
+    missing = hessian - whole(plain)
+    assert_allclose(bent[0], missing, rtol=1e-4, atol=1e-5 * np.abs(missing).max())
+    part = np.linalg.norm(bent[1]) / np.linalg.norm(bent[0])
+    assert 0 < part < 1  # at these parameters, which are not the best
+    assert_allclose(bent[1], part * bent[0], rtol=1e-4, atol=1e-6 * np.abs(missing).max())
+
+
 @pytest.mark.parametrize("lower", [None, "explicit", "augment"])
 @pytest.mark.parametrize(("linear", "intercept"), [(True, False), (False, True), (False, False)])
 def test_every_group_and_term_has_its_place(lower, linear, intercept):
@@ -112,7 +144,7 @@ def test_a_few_rows_tell_all_others(kernel, method, lower, k):
         task = on_other_data(problem, X, weight=weight)
         theta = task.model.pack(parameters)
         monomials = monomials_of(task.model, X.shape[1], 100)
-        reduced = Reduced(task, parameters, monomials)
+        reduced = Reduced(task, parameters, Reduction.of(task, monomials))
         assert reduced.jacobian.n_rows < len(monomials) < 40
         ours, theirs = reduced.local(theta), Rows(task, parameters).local(theta)
         assert_allclose(ours.value, theirs.value, rtol=1e-11)

@@ -15,9 +15,10 @@ from polyfm.core.problem import Problem
 from polyfm.core.threads import one_thread_of_blas
 from polyfm.solvers.base import Resume, Solver
 from polyfm.solvers.directions import descend_all_lambdas
-from polyfm.solvers.gauss_newton.objectives import Reduced, Rows, monomials_of
+from polyfm.solvers.gauss_newton.objectives import Reduced, Reduction, Rows, monomials_of
 
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 0.1, 1e-10, 1e12
+FIRST_OF_EXACT = 0.01  # damping where H is exact
 
 
 @dataclass
@@ -37,6 +38,8 @@ class GaussNewton(Solver):
     fit_lambdas: bool = False
     n_threads: int = 1
     reduce: bool = True  # whether a few rows may stand for all, where the loss is squared
+    exact: bool = False  # Newton's method: H has the curvature of predictions, too; for direct bases of degree 2
+    prepared: dict[tuple, Reduction] | None = None  # what other runs on the same rows and targets have prepared
 
     summary = "damped Gauss-Newton steps: every combination; best for small dense problems"
     epoch = "one damped step of all parameters"
@@ -45,7 +48,7 @@ class GaussNewton(Solver):
 
     def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
         if not resume:
-            return State(parameters)
+            return State(parameters, self._first_damping)
         damping, growth, before = map(float, resume["numbers"])
         return State(parameters, damping, growth, before, bool(resume["reduced"][0]))
 
@@ -61,6 +64,10 @@ class GaussNewton(Solver):
         damping, growth = resume["numbers"][:2]
         if not (LEAST_DAMPING <= damping < np.inf and 2.0 <= growth < np.inf):  # or no step would ever be short enough
             raise ValueError(f"the checkpoint's damping is {damping:.3g} and its growth {growth:.3g}: no run has that.")
+
+    @property
+    def _first_damping(self) -> float:
+        return FIRST_OF_EXACT if self.exact else FIRST_DAMPING
 
     def running(self):
         # The matrices are small; and BLAS on several threads would add up in another order, and give other bits.
@@ -82,17 +89,17 @@ class GaussNewton(Solver):
         parameters = state.parameters
         before = [lams.copy() for lams in parameters.lambdas]
         descend_all_lambdas(problem, parameters)
-        rows = Rows(problem, parameters, self.n_threads)
+        rows = Rows(problem, parameters, self.n_threads, self.exact)
         if not rows.value(problem.model.pack(parameters)) > state.before:
             return rows
         for lams, old in zip(parameters.lambdas, before, strict=True):
             lams[:] = old
-        return Rows(problem, parameters, self.n_threads)
+        return Rows(problem, parameters, self.n_threads, self.exact)
 
     def _view(self, problem: Problem, state: State) -> Rows | Reduced:
         """The objective over all rows, or over the few that tell all others where that is much cheaper."""
         parameters = state.parameters
-        rows = Rows(problem, parameters, self.n_threads)
+        rows = Rows(problem, parameters, self.n_threads, self.exact)
         n, d = problem.design.shape
         p = rows.jacobian.size
         residual, quadratic = (getattr(problem.loss, fact, False) for fact in ("residual", "quadratic"))
@@ -105,7 +112,10 @@ class GaussNewton(Solver):
         theta = problem.model.pack(parameters)
         exact = rows.value(theta)
         try:
-            reduced = Reduced(problem, parameters, monomials)
+            prepared, key = {} if self.prepared is None else self.prepared, tuple(monomials)
+            if key not in prepared:
+                prepared[key] = Reduction.of(problem, monomials)
+            reduced = Reduced(problem, parameters, prepared[key], self.exact)
             if not state.reduced:
                 state.reduced = abs(reduced.value(theta) - exact) <= 1e-9 * abs(exact)
             return reduced if state.reduced else rows
@@ -134,5 +144,5 @@ class GaussNewton(Solver):
                     return value, True
                 state.damping *= state.growth
                 state.growth *= 2.0
-        state.damping, state.growth = FIRST_DAMPING, 2.0
+        state.damping, state.growth = self._first_damping, 2.0
         return local.value, False

@@ -12,6 +12,7 @@ from polyfm.core.jacobian import Jacobian
 from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
+from polyfm.core.spectrum import Curvature
 from polyfm.loops.derivatives import slopes_and_curvatures
 from polyfm.solvers.gauss_newton.quadratic import Factorised, Local, LowRank, Products
 
@@ -40,11 +41,29 @@ class Diagonal(NamedTuple):
         return theta if self.means is None else theta - self.means
 
 
+class Bend:
+    """sum_i slope_i times the second derivatives of f_i by direct bases of degree 2, lambda_s 2 A(g) for each basis s.
+
+    At the optimum the penalties keep it positive; elsewhere a part of it is taken, so small that they do."""
+
+    def __init__(self, problem: Problem, parameters: Parameters, X, strengths: np.ndarray):
+        self.X, self.group, self.lams = X, problem.model.groups[0], parameters.lambdas[0].astype(np.float64)
+        d, k = X.shape[1] + self.group.n_dummies, self.group.n_bases
+        self.root = np.sqrt(strengths[: d * k : k])
+
+    def __call__(self, slopes: np.ndarray) -> np.ndarray:
+        A = 2 * Curvature(self.X, slopes, repeats=bool(self.group.form.repeats), n_dummies=self.group.n_dummies).dense()
+        values = np.linalg.eigvalsh(A / np.outer(self.root, self.root))
+        lowest = min(values[0] * self.lams.max(), values[-1] * self.lams.min())
+        return np.kron(A, np.diag(self.lams / max(1.0, -lowest)))
+
+
 class Rows:
     """The objective over all rows of X."""
 
-    def __init__(self, problem: Problem, parameters: Parameters, n_threads: int = 1):
+    def __init__(self, problem: Problem, parameters: Parameters, n_threads: int = 1, exact: bool = False):
         self.problem, self.ridge = problem, Diagonal.of(problem, parameters)
+        self.bend = Bend(problem, parameters, problem.design._X, self.ridge.strengths) if exact else None
         self.jacobian = Jacobian(problem.model, parameters, problem.design.rows, problem.response.shift, n_threads)
 
     def value(self, theta: np.ndarray) -> float:
@@ -60,17 +79,18 @@ class Rows:
             slopes, curvatures = slopes_and_curvatures(self.problem.response, f, 0)
             gradient = self.jacobian.backward(theta, slopes) + self.ridge.gradient(theta)
             return Products(self._value(f, theta), gradient, self.jacobian, theta, curvatures, self.ridge.strengths)
-        f, gradient = np.empty(n), self.ridge.gradient(theta)
+        f, g, gradient = np.empty(n), np.empty(n), self.ridge.gradient(theta)
         H = np.asfortranarray(np.diag(self.ridge.strengths))
         tile = min(max(2**19 // max(p, 1), 64), 1024)
         for lo in range(0, n, tile):
             hi = min(lo + tile, n)
             f[lo:hi], J = self.jacobian.tile(theta, lo, hi)
             slopes, curvatures = slopes_and_curvatures(self.problem.response, f[lo:hi], lo)
+            g[lo:hi] = slopes
             gradient += slopes @ J
             J *= np.sqrt(curvatures)[:, None]
             H = blas.dsyrk(1.0, J.T, beta=1.0, c=H, lower=1, overwrite_c=1)
-        return Factorised(self._value(f, theta), gradient, H)
+        return Factorised(self._value(f, theta), gradient, H, None if self.bend is None else self.bend(g))
 
 
 class Reduced:
@@ -82,17 +102,10 @@ class Reduced:
     a step costs the same for any number of samples. Rotating the basis makes Q_Z triangular.
     """
 
-    def __init__(self, problem: Problem, parameters: Parameters, monomials: list[tuple[int, ...]]):
+    def __init__(self, problem: Problem, parameters: Parameters, reduction: "Reduction", exact: bool = False):
         self.ridge = Diagonal.of(problem, parameters)
-        R, keep, self.target, rest = _orthogonalise(problem, monomials)
-        self.constant = 0.5 * rest
-        chosen, Q_Z = _choose(problem, [monomials[k] for k in keep], R)
-        rotation, self.R = qr(Q_Z.T, check_finite=False)
-        self.target = rotation.T @ self.target
-        if problem.response.weight is not None:
-            self.R /= np.sqrt(problem.response.weight[chosen].astype(np.float64))
-        self.R = np.asfortranarray(self.R)
-        X = _dense(problem.design, chosen)
+        X, self.R, self.target, self.constant = reduction
+        self.bend = Bend(problem, parameters, X, self.ridge.strengths) if exact else None
         self.jacobian = Jacobian(problem.model, parameters, Design(X).rows)
 
     def value(self, theta: np.ndarray) -> float:
@@ -107,11 +120,30 @@ class Reduced:
         residual = solve_triangular(self.R, f, trans=1, check_finite=False) - self.target
         B = blas.dtrsm(1.0, self.R, J.T, side=1, overwrite_b=1).T
         gradient = residual @ B + self.ridge.gradient(theta)
-        if B.shape[0] < B.shape[1]:
+        if B.shape[0] < B.shape[1] and self.bend is None:
             return LowRank(self._value(residual, theta), gradient, B, self.ridge.strengths)
         H = blas.dsyrk(1.0, B.T, lower=1)
         H[np.diag_indices_from(H)] += self.ridge.strengths
-        return Factorised(self._value(residual, theta), gradient, H)
+        g = solve_triangular(self.R, residual, check_finite=False)
+        return Factorised(self._value(residual, theta), gradient, H, None if self.bend is None else self.bend(g))
+
+
+class Reduction(NamedTuple):
+    """What `Reduced` needs to know of the data: the rows Z, R = Q_Z^T, Q^T y and |y - Q Q^T y|^2 / 2."""
+
+    X: np.ndarray
+    R: np.ndarray
+    target: np.ndarray
+    constant: float
+
+    @classmethod
+    def of(cls, problem: Problem, monomials: list[tuple[int, ...]]) -> "Reduction":
+        R, keep, target, rest = _orthogonalise(problem, monomials)
+        chosen, Q_Z = _choose(problem, [monomials[k] for k in keep], R)
+        rotation, R = qr(Q_Z.T, check_finite=False)
+        if problem.response.weight is not None:
+            R /= np.sqrt(problem.response.weight[chosen].astype(np.float64))
+        return cls(_dense(problem.design, chosen), np.asfortranarray(R), rotation.T @ target, 0.5 * rest)
 
 
 def monomials_of(model: Model, d: int, most: int) -> list[tuple[int, ...]] | None:

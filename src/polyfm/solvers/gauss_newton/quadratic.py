@@ -33,9 +33,12 @@ class Factorised:
     value: float
     gradient: np.ndarray
     H: np.ndarray  # its lower half
+    bend: np.ndarray | None = None  # what comes to the first of its rows and columns, and need not be positive
 
     def __post_init__(self):
         self.diagonal = _positive(self.H.diagonal())
+        if self.bend is not None:
+            self.H[: len(self.bend), : len(self.bend)] += self.bend
 
     def step(self, damping: float) -> np.ndarray:
         A = self.H.copy(order="F")
