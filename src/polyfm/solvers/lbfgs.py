@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import daxpy
 
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Objective
@@ -188,15 +189,16 @@ def _directions(pairs, gradient: np.ndarray, metric: np.ndarray | None = None):
 
 
 def _two_loops(pairs, gradient: np.ndarray, metric: np.ndarray | None = None) -> np.ndarray:
-    q, weights = gradient.copy(), []
-    for step, change in reversed(pairs):
-        weights.append((step @ q) / (step @ change))
-        q -= weights[-1] * change
-    step, change = pairs[-1]
+    # The vectors are long: all is a matter of reading them as few times as possible.
+    q, weights, curvatures = gradient.copy(), [], [step @ change for step, change in pairs]
+    for (step, change), curvature in zip(reversed(pairs), reversed(curvatures), strict=True):
+        weights.append((step @ q) / curvature)
+        daxpy(change, q, a=-weights[-1])
+    change = pairs[-1][1]
     q = _by(metric, q)
-    q *= (step @ change) / (change @ _by(metric, change))
-    for (step, change), weight in zip(pairs, reversed(weights), strict=True):
-        q += (weight - (change @ q) / (step @ change)) * step
+    q *= curvatures[-1] / (change @ _by(metric, change))
+    for (step, change), weight, curvature in zip(pairs, reversed(weights), curvatures, strict=True):
+        daxpy(step, q, a=weight - (change @ q) / curvature)
     return q
 
 
