@@ -10,7 +10,7 @@ units in which beta is 1, mu eigenvalues of A(g) in these units.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ class Pace(NamedTuple):
     look: int  # epochs between two looks at the gap within a stair
 
 
-PACES = {"block": Pace(16, 6, 6), "cd": Pace(4, 6, 6), "newton": Pace(16, 40, 40), "lbfgs": Pace(4, 100, 20)}
+PACES = {"block": Pace(16, 6, 6), "cd": Pace(4, 6, 6), "newton": Pace(16, 40, 40), "lbfgs": Pace(4, 200, 20)}
 
 
 @dataclass
@@ -56,6 +56,7 @@ class State:
     tol: float = 1.0  # of the descent, in units of what it begins with
     idle: int = 0  # stairs without a gain
     note: str = ""
+    prepared: dict = field(default_factory=dict)  # what one descent leaves for the next
 
     @property
     def gap(self) -> float:
@@ -110,7 +111,8 @@ class Staircase(Solver):
             name = automatic_local(problem.model, problem.design, first=state.n_stairs == 0)
         widened = self._widened(Convex(of_rank(problem, state.parameters), self.signs), state, PACES[name].first)
         task = of_rank(problem, widened)
-        options = {"n_threads": self.n_threads} if "n_threads" in solver_class(name).options() else {}
+        given = {"n_threads": self.n_threads, "exact": True, "prepared": state.prepared}
+        options = {key: given[key] for key in given.keys() & solver_class(name).options()}
         found = run_in_place(
             make_solver(name, **options), task, widened, max_iter=PACES[name].epochs, tol=tol,
             hooks=(partial(self._enough, task, state, PACES[name].look),),
@@ -138,25 +140,26 @@ class Staircase(Solver):
             fewer = state.parameters._replace(
                 factors=(state.parameters.factors[0][kept],), lambdas=(state.parameters.lambdas[0][kept],)
             )
-            trial = State(fewer)
+            trial = State(fewer, bound=state.bound)
             self._look(problem, trial)
             if trial.gap <= self.gap_tol:
-                state.parameters, state.objective, state.bound = fewer, trial.objective, max(trial.bound, state.bound)
+                state.parameters, state.objective, state.bound = fewer, trial.objective, trial.bound
         return state.objective
 
     # -- one stair ----------------------------------------------------------------------------------------------------
 
-    def _look(self, problem: Problem, state: State) -> None:
-        """Objective, bound and gap at the parameters."""
+    def _look(self, problem: Problem, state: State, quick: bool = False) -> None:
+        """Objective, bound and gap at the parameters; a `quick` look leaves linear weights as they are."""
         parameters = state.parameters
         convex = Convex(of_rank(problem, parameters), self.signs)
         f = convex.predictions(parameters)
-        rough = state.gap if math.isfinite(state.gap) else 1.0
         norm = float(np.abs(convex.eigenvalues(parameters)).sum())
         state.f, state.objective = f, convex.objective(f, parameters.coef, norm)
-        tol = float(np.clip(0.1 * rough, max(0.1 * self.gap_tol, LEAST_TOLERANCE), MOST_TOLERANCE))
-        best = convex.best_bound(parameters, f, state.objective, few=FEW_FEATURES, tol=tol)
-        state.reach, state.bound = best.reach, max(state.bound, best.value)
+        if state.gap > self.gap_tol:  # a bound holds for all parameters: the best one so far may do
+            tol = float(np.clip(0.1 * state.gap, max(0.1 * self.gap_tol, LEAST_TOLERANCE), MOST_TOLERANCE))
+            bound = partial(convex.bound, f) if quick else partial(convex.best_bound, parameters, f, state.objective)
+            best = bound(few=FEW_FEATURES, tol=tol)
+            state.reach, state.bound = best.reach, max(state.bound, best.value)
         rank = len(parameters.lambdas[0]) if parameters.factors[0].any() else 0
         state.note = f"   gap {state.gap:.2e}   rank {rank}"
 
@@ -165,7 +168,7 @@ class Staircase(Solver):
         if len(monitor.history) % every or len(monitor.history) == monitor.max_iter:
             return False
         trial = State(inner.parameters, bound=state.bound)
-        self._look(task, trial)
+        self._look(task, trial, quick=True)
         state.bound = trial.bound
         return trial.gap <= self.gap_tol
 
