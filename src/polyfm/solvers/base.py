@@ -176,8 +176,11 @@ def run_in_place(
     resume: Resume | None = None,
     first: float | None = None,
     history: list[float] | None = None,
+    resumable: bool = True,
 ) -> Result:
     """Train from `start`, whose arrays are changed; Ctrl-C ends it with what has been learned so far.
+
+    What it takes to go on may be much to copy: a run that is not `resumable` leaves it out.
 
     A run that goes on where another was stopped takes that one's `resume`, first objective and history.
     """
@@ -222,6 +225,6 @@ def run_in_place(
     if last is not None:
         monitor.history[-1:] = [last]
     parameters = state.parameters._replace(factors=tuple(map(np.ascontiguousarray, state.parameters.factors)))
-    resume = {} if interrupted else solver.resume(state)
+    resume = solver.resume(state) if resumable and not interrupted else {}
     learned = solver.learned(problem, state)
     return Result(parameters, np.array(monitor.history), monitor.converged, interrupted, resume, learned)

@@ -25,6 +25,7 @@ SOLVERS: dict[str, type[Solver]] = {
 }
 INFERENCE: dict[str, type[Solver]] = {"variational": Variational, "gibbs": GibbsSampling}  # of Bayesian machines
 FEW_PARAMETERS = 1000
+MANY_BASES = 64  # a block's system takes their square a sample
 FEW_DENSE = 64  # features, for which Gauss-Newton steps are the fastest way to the end
 
 
@@ -45,14 +46,15 @@ def automatic(model: Model, design: Design) -> str:
     return "block" if worthwhile and design.derived(Schedule).groups is not None else "cd"
 
 
-def automatic_local(model: Model, design: Design, first: bool = False) -> str:
-    """The solver that takes direct bases of degree 2 to the end: Gauss-Newton steps on few dense features, blocks on
-    one-hot fields, else L-BFGS, which does not mind how linear weights and interactions of long rows depend on each
-    other; but `first`, when all is new, a few epochs of coordinate descent go farther."""
+def automatic_local(model: Model, design: Design, first: bool = False, rank: int = 1) -> str:
+    """The solver that takes direct bases of degree 2 to the end: Newton steps on few dense features, blocks of few
+    bases on one-hot fields, else L-BFGS, which does not mind how linear weights and interactions of long rows depend on
+    each other, nor how many bases there are; but `first`, when all is new, a few epochs of coordinate descent go
+    farther. `rank` bases are there already."""
     multilinear = form_of(model.groups[0].form.kernel, "direct", 2).multilinear
     if not design.is_sparse and design.shape[1] <= FEW_DENSE:
         return "newton"
-    if multilinear and design.has_short_rows:
+    if multilinear and design.has_short_rows and rank < MANY_BASES:
         return "block"
     return "cd" if multilinear and first else "lbfgs"
 

@@ -32,16 +32,23 @@ LEAST_TOLERANCE, MOST_TOLERANCE = 1e-5, 1e-2  # of eigenvalues; between them, a 
 DEAD = 1e-6  # of the largest eigenvalue: what is smaller is no basis
 FAR = 1.2  # times beta: where A(g) reaches farther, the number of bases is doubled
 TOL, LEAST_TOL = 1e-3, 1e-12  # of the gap to reach: what a descent stops at; a tenth where that does not halve the gap
+MOST_AT_ONCE = 128  # new bases: all have to be found before one is of use
 PATIENCE = 2  # stairs that gain nothing
 
 
 class Pace(NamedTuple):
     first: int  # new bases of the first stair
-    epochs: int  # of a stair, at most
+    growing: int  # epochs of a stair where the last one needed all of its bases: then more are missing
+    epochs: int  # of other stairs, at most
     look: int  # epochs between two looks at the gap within a stair
 
 
-PACES = {"block": Pace(16, 6, 6), "cd": Pace(4, 6, 6), "newton": Pace(16, 40, 40), "lbfgs": Pace(4, 200, 20)}
+PACES = {
+    "block": Pace(16, 3, 6, 6),
+    "cd": Pace(4, 6, 6, 6),
+    "newton": Pace(16, 40, 40, 40),
+    "lbfgs": Pace(4, 12, 200, 20),
+}
 
 
 @dataclass
@@ -108,14 +115,16 @@ class Staircase(Solver):
         name, before, gap = self.local, state.objective, state.gap
         tol = max(state.tol * TOL * self.gap_tol, LEAST_TOL)
         if name == "auto":
-            name = automatic_local(problem.model, problem.design, first=state.n_stairs == 0)
+            rank = len(state.parameters.lambdas[0])
+            name = automatic_local(problem.model, problem.design, first=state.n_stairs == 0, rank=rank)
         widened = self._widened(Convex(of_rank(problem, state.parameters), self.signs), state, PACES[name].first)
         task = of_rank(problem, widened)
         given = {"n_threads": self.n_threads, "exact": True, "prepared": state.prepared}
         options = {key: given[key] for key in given.keys() & solver_class(name).options()}
         found = run_in_place(
-            make_solver(name, **options), task, widened, max_iter=PACES[name].epochs, tol=tol,
-            hooks=(partial(self._enough, task, state, PACES[name].look),),
+            make_solver(name, **options), task, widened, tol=tol,
+            max_iter=PACES[name].growing if state.full else PACES[name].epochs,
+            hooks=(partial(self._enough, task, state, PACES[name].look),), resumable=False,
         )  # fmt: skip
         state.parameters = merged(Convex(task, self.signs), found.parameters, self.signs, self.most)
         if found.interrupted:
@@ -178,7 +187,7 @@ class Staircase(Solver):
         rank = len(parameters.lambdas[0])
         growth = (1.0 if state.reach > FAR else 0.5) if state.full else 0.125
         many = max(first if growth == 1 else first // 4, int(growth * rank))
-        many = min(many, self.most - rank, len(convex.root))
+        many = min(many, MOST_AT_ONCE, self.most - rank, len(convex.root))
         if many <= 0 or f is None:
             return parameters
         g = convex.slopes(f)
@@ -198,9 +207,10 @@ class Staircase(Solver):
         tau = float(gains @ gains) / bend if bend > 0 else 0.0
         if tau <= 0:
             return parameters
-        factors = np.concatenate([parameters.factors[0], (math.sqrt(tau) * new.factors[0]).astype(dtype)])
+        kept = parameters.factors[0].any(axis=(1, 2))
+        factors = np.concatenate([parameters.factors[0][kept], (math.sqrt(tau) * new.factors[0]).astype(dtype)])
         return parameters._replace(
-            factors=(factors,), lambdas=(np.concatenate([parameters.lambdas[0], new.lambdas[0]]),)
+            factors=(factors,), lambdas=(np.concatenate([parameters.lambdas[0][kept], new.lambdas[0]]),)
         )
 
 
@@ -249,13 +259,13 @@ def violators(
         mu, V = np.linalg.eigh((dense + dense.T) / 2)
     else:
 
-        def product(v: np.ndarray) -> np.ndarray:
-            u = A(v - Q @ (Q.T @ v))
-            return u - Q @ (Q.T @ u)
+        def outside(v: np.ndarray) -> np.ndarray:
+            return v - Q @ (Q.T @ v)
 
-        operator: Any = LinearOperator((A.size, A.size), matvec=product, dtype=np.float64)
+        # What starts outside stays there.
+        operator: Any = LinearOperator((A.size, A.size), matvec=lambda v: outside(A(v)), dtype=np.float64)
         which = "SA" if signs == (1,) else "LA" if signs == (-1,) else "BE" if many > 1 else "LM"
-        start = np.random.RandomState(0).standard_normal(A.size)
+        start = outside(np.random.RandomState(0).standard_normal(A.size))
         try:
             mu, V = eigsh(operator, k=min(many, A.size - 1), which=which, tol=0.1, v0=start, maxiter=20)
         except ArpackNoConvergence as stopped:
