@@ -15,7 +15,9 @@ from polyfm import (
     PolynomialNetworkRegressor,
     certify,
 )
-from polyfm.solvers import Staircase, run, staircase
+from polyfm.core.design import Design
+from polyfm.core.model import build_model
+from polyfm.solvers import Staircase, registry, run, staircase
 from polyfm.training.initial import nothing
 
 AUTO = {"n_components": "auto", "alpha": 1.0, "beta": 2.0, "gap_tol": 1e-3}
@@ -85,6 +87,18 @@ def test_solvers_are_chosen_by_the_data_and_agree(rng):
     of_text = FactorizationMachineRegressor(**{**AUTO, "gap_tol": 1e-2}).fit(long, y)
     assert of_text.solver_ == "lbfgs"
     assert of_text.duality_gap_ <= 1e-2
+
+
+def test_many_bases_on_one_hot_fields_are_trained_by_another_solver_to_the_same_end(rng, monkeypatch):
+    X, y = one_hot(rng)
+    blocks = FactorizationMachineRegressor(**AUTO).fit(X, y)
+    monkeypatch.setattr(registry, "MANY_BASES", 2)
+    model, design = build_model("anova", "direct", 2, 1, None, True, True), Design(X)
+    assert [registry.automatic_local(model, design, rank=rank) for rank in (1, 2)] == ["block", "lbfgs"]
+    other = FactorizationMachineRegressor(**AUTO).fit(X, y)
+    assert other.n_components_ >= 2
+    assert other.duality_gap_ <= 1e-3
+    assert other.objective_ == pytest.approx(blocks.objective_, rel=1e-3)
 
 
 def test_many_features_take_no_matrix_of_all_pairs(rng, monkeypatch):

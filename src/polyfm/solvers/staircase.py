@@ -47,7 +47,7 @@ PACES = {
     "block": Pace(16, 3, 6, 6),
     "cd": Pace(4, 6, 6, 6),
     "newton": Pace(16, 40, 40, 40),
-    "lbfgs": Pace(4, 12, 200, 20),
+    "lbfgs": Pace(4, 8, 200, 20),
 }
 
 
