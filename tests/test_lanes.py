@@ -5,7 +5,7 @@ import pytest
 from numba.core.errors import TypingError
 from numpy.testing import assert_allclose
 
-from polyfm.loops.blocks import DEPTH, add_products
+from polyfm.loops.blocks import add_products
 from polyfm.loops.jit import LANES, loop
 from polyfm.loops.lanes import lanes, sqrt, total
 from polyfm.loops.prefetch import AHEAD, prefetch
@@ -85,7 +85,7 @@ def tile_of_a_product(left, right, m, out, a, b, scale):
 def test_a_tile_of_a_matrix_product(m):
     rng = np.random.RandomState(m)
     left, right, out = rng.standard_normal((20, 12)), rng.standard_normal((20, 24)), rng.standard_normal((16, 32))
-    rows, columns, expected = slice(4, 4 + DEPTH), slice(LANES, 2 * LANES), out.copy()
+    rows, columns, expected = slice(4, 4 + LANES), slice(LANES, 2 * LANES), out.copy()
     expected[rows, columns] -= 0.5 * left[:m, rows].T @ right[:m, columns]
     tile_of_a_product(left, right, m, out, 4, LANES, -0.5)
     assert_allclose(out, expected, rtol=1e-13, atol=1e-13)

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from problems import make_problem
 from scipy import stats
 
-from polyfm.loops import philox
+from polyfm.loops import elementary, philox
+from polyfm.loops.jit import loop
 from polyfm.loops.rule import Gibbs
 from polyfm.solvers import run
 from polyfm.solvers.block_descent import BlockDescent
@@ -111,3 +112,22 @@ def test_groups_of_bases_and_linear_weights_have_numbers_of_their_own(solver):
     drawn = np.vstack([*(P[:, 0] for P in state.parameters.factors), state.parameters.coef])
     assert drawn.shape == (3, 400)
     assert np.abs(np.corrcoef(drawn) - np.eye(3)).max() < 4.5 / np.sqrt(400)
+
+
+@loop
+def logarithms_and_cosines(x, v, logs, cosines):
+    for i in range(len(x)):
+        logs[i] = elementary.log(x[i])
+        cosines[i] = elementary.cosine(v[i])
+
+
+def test_logarithm_and_cosine_are_those_of_the_library(rng):
+    x = np.concatenate([rng.uniform(size=1000), 1 - 1e-9 * rng.uniform(size=99), 10.0 ** rng.uniform(-290, 290, 99)])
+    x = np.concatenate([x, [2.0**-53, 0.5**0.5, 1.0, 2.0**0.5, 2.0]])
+    v = np.concatenate([rng.uniform(size=len(x) - 5), [0.0, 0.25, 0.5, 0.75, 1.0]])
+    logs, cosines = np.empty_like(x), np.empty_like(v)
+    logarithms_and_cosines(x, v, logs, cosines)
+    assert_allclose(logs, np.log(x), rtol=1e-15)
+    assert_allclose(cosines, np.cos(2 * np.pi * v), rtol=0, atol=2e-15)
+    assert_allclose([elementary.log(number) for number in x], logs, rtol=1e-15)  # uncompiled
+    assert_allclose([elementary.cosine(number) for number in v], cosines, rtol=0, atol=2e-15)

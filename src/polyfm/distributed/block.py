@@ -110,9 +110,8 @@ class DistributedBlockDescent(Solver):
             sums = problem.ask("systems", parameters, g, t, start, stop)
             first = 0 if start < d else start
             blocks.solve(
-                form, prior, linear_prior, problem.model.fit_linear, rule, problem.loss.curvature, start - first,
-                stop - first, first, t, np.ascontiguousarray(sums), everywhere if first else counts, T,
-                group.n_bases, coef,
+                form, prior, linear_prior, problem.model.fit_linear, rule, start - first, stop - first, first, t,
+                np.ascontiguousarray(sums), everywhere if first else counts, T, group.n_bases, coef,
             )  # fmt: skip
             parameters.factors[g][:] = T.T[: group.n_bases]
             parameters.coef[:] = coef

@@ -21,30 +21,36 @@ import numpy as np
 
 from polyfm.loops.columns import TINY
 from polyfm.loops.jit import LANES, at, inline, loop
-from polyfm.loops.lanes import lanes
+from polyfm.loops.lanes import lanes, total
 from polyfm.loops.rows import absorb
 
 TILE = 64  # samples whose derivatives stay in the innermost cache until they are multiplied
 KEPT = 2**13  # samples of a feature whose derivatives are kept until the step is known, and not computed again
 
-DEPTH = 4  # vectors of sums that stay in registers: more would spill, fewer would wait for each other
-
 
 @inline
 def add_products(left, right, m, out, a, b, scale):
-    """out += scale left^T right, over the first m rows of both: a tile of DEPTH rows from a on and LANES columns from
-    b on."""
-    s0 = s1 = s2 = s3 = 0.0 * out[a, lanes(b)]
+    """out += scale left^T right, over the first m rows of both: a square of LANES rows from a on and LANES columns from
+    b on. That many sums stay in registers, and none of them waits for another."""
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0 * out[a, lanes(b)]
     for z in range(m):
         row = right[z, lanes(b)]
         s0 += left[z, a] * row
         s1 += left[z, a + 1] * row
         s2 += left[z, a + 2] * row
         s3 += left[z, a + 3] * row
+        s4 += left[z, a + 4] * row
+        s5 += left[z, a + 5] * row
+        s6 += left[z, a + 6] * row
+        s7 += left[z, a + 7] * row
     out[a, lanes(b)] += scale * s0
     out[a + 1, lanes(b)] += scale * s1
     out[a + 2, lanes(b)] += scale * s2
     out[a + 3, lanes(b)] += scale * s3
+    out[a + 4, lanes(b)] += scale * s4
+    out[a + 5, lanes(b)] += scale * s5
+    out[a + 6, lanes(b)] += scale * s6
+    out[a + 7, lanes(b)] += scale * s7
 
 
 @inline
@@ -65,61 +71,77 @@ def _approach(by_row, rows, lo, start, stop, spans):
     spans[TILE, 0] = read  # what is never used, a compiler leaves out
 
 
-@loop(streaming=True)
-def _fill(form, by_row, dummies, rows, data, lo, start, stop, j, t, T, lams, bases, A, spans, Z):
+@loop(streaming=True, allocates=False)
+def _fill(form, by_row, dummies, rows, data, lo, start, stop, j, t, T, bases, A, spans, Z):
     """Z[e - start, u]: the derivative of a prediction by the unknown u of feature j, for its entries start .. stop
-    (exclusive); after the factors comes the linear weight."""
+    (exclusive), but for the factor that `_scale` has for u; after the factors comes the linear weight."""
     _, indices, values = by_row
     d = T.shape[0] - dummies
     low, high = form.joint(t)
+    alone = A.shape[0] == 1 and high - low == 1  # what the form adds up then becomes the derivatives where it stands
     _approach(by_row, rows, lo, start, stop, spans)
     for e in range(start, stop):
-        A[:] = 0.0
+        space = Z[e - start : e - start + 1] if alone else A
+        for o in range(space.shape[0]):
+            for s in range(0, T.shape[2], LANES):
+                space[o, lanes(s)] = 0.0
         first = spans[e - start, 0]
         for q in range(first, spans[e - start, 1]):
             feature = at(indices, q, q - first)
             if feature != j or form.counts_itself():
-                absorb(form, A, T, feature, at(values, q, 1.0))
+                absorb(form, space, T, feature, at(values, q, 1.0))
         for q in range(d, T.shape[0]):
             if q != j or form.counts_itself():
-                absorb(form, A, T, q, 1.0)
+                absorb(form, space, T, q, 1.0)
         x = at(data, np.uint64(e), 1.0)
         u = 0
         for o in range(low, high):
-            for s in range(0, A.shape[1], LANES):  # what is written beyond the bases is overwritten by what comes next
-                Z[e - start, lanes(u + s)] = x * lams[lanes(s)] * form.cofactor(A, o, j, lanes(s))
+            for s in range(0, T.shape[2], LANES):  # what is written beyond the bases is overwritten by what comes next
+                Z[e - start, lanes(u + s)] = x * form.cofactor(space, o, j, lanes(s))
             u += bases
         Z[e - start, u] = x
 
 
 @loop(streaming=True)
-def _solve(H, n, g, rule, bases, low, j):
-    """g = H[:n, :n]^-1 H[:n, n] by Cholesky's method on the upper triangle, a few rows at a time; the right-hand side
+def _solve(H, n, g, noise, rule, bases, low, j):
+    """g = H[:n, :n]^-1 H[:n, n] by Cholesky's method on the upper triangle, LANES rows at a time; the right-hand side
     is one more column, so that it is solved for along the way. Below the diagonal H holds nothing of use. An unknown
-    without curvature of its own stays put. The rule's noise comes in between the two substitutions; unknown c is
-    factor low + c // bases of basis c % bases, and the last is the linear weight, of factor -1."""
-    for block in range(0, n, DEPTH):
-        last = min(block + DEPTH, n)
+    without curvature of its own stays put. The rule's noise comes in between the two substitutions."""
+    for block in range(0, n, LANES):
+        last = min(block + LANES, n)
         for c in range(block, last):
             g[c] = H[c, c]
-        for k in range(block // LANES * LANES, H.shape[0], LANES):
+        for k in range(block, H.shape[0], LANES):
             add_products(H, H, block, H, block, k, -1.0)
         for c in range(block, last):
-            diagonal = c // LANES * LANES
-            for q in range(block, c):
-                h = H[q, c]
-                for k in range(diagonal, H.shape[0], LANES):
-                    H[c, lanes(k)] -= h * H[q, lanes(k)]
             pivot = H[c, c]
             root = 1.0 / math.sqrt(pivot) if pivot > max(TINY, 1e-13 * g[c]) else 0.0  # 0: only rounding is left
-            for k in range(diagonal, H.shape[0], LANES):
+            for k in range(block, H.shape[0], LANES):
                 H[c, lanes(k)] *= root
             H[c, c] = root
+            for q in range(c + 1, last):
+                h = H[c, q]
+                for k in range(block, H.shape[0], LANES):
+                    H[q, lanes(k)] -= h * H[c, lanes(k)]
+    _draw_noise(rule, n, bases, low, j, noise)
+    g[:] = 0.0
     for c in range(n - 1, -1, -1):
-        total = H[c, n] + (rule.noise(0, -1, j) if c == n - 1 else rule.noise(c % bases, low + c // bases, j))
-        for i in range(c + 1, n):
-            total -= H[c, i] * g[i]
-        g[c] = total * H[c, c]
+        block = c // LANES * LANES
+        sums = 0.0 * g[lanes(block)]
+        for k in range(block, H.shape[0], LANES):
+            sums += H[c, lanes(k)] * g[lanes(k)]  # 0 for those that are not known yet
+        g[c] = (H[c, n] + noise[c] - total(sums)) * H[c, c]
+
+
+@inline
+def _draw_noise(rule, n, bases, low, j, noise):
+    """The noise of all unknowns of feature j: factors low .. of all bases, and the linear weight, of factor -1."""
+    u = 0
+    for o in range(low, low + (n - 1) // bases):
+        for s in range(-(-bases // LANES) * LANES):  # whole vectors: as in `_fill`
+            noise[u + s] = rule.noise(s, o, j)
+        u += bases
+    noise[u] = rule.noise(0, -1, j)
 
 
 @inline
@@ -150,34 +172,50 @@ def _width(form, t, T, bases):
 
 
 @inline
+def _scale(form, t, lams, bases, scale):
+    """What the columns of Z are short of: lambda, for the factors."""
+    low, high = form.joint(t)
+    scale[:] = 0.0
+    u = 0
+    for _ in range(low, high):
+        for s in range(bases):
+            scale[u + s] = lams[s]
+        u += bases
+    scale[u] = 1.0
+    scale[u + 1] = 1.0
+
+
+@inline
 def _add_system(
-    form, response, by_row, dummies, rows, data, lo, hi, j, t, f, T, lams, bases, n, A, spans, kept, weighted, H
+    form, response, by_row, dummies, rows, data, lo, hi, j, t, f, T, bases, n, A, spans, kept, weighted, scale, H
 ):  # fmt: skip
-    """H += Z^T diag(weight) Z over the samples of feature j, which are the entries lo .. hi of its column."""
+    """H: the system of feature j and its right-hand side without penalties, from Z^T diag(weight) Z over its samples,
+    which are the entries lo .. hi of its column."""
+    H[:] = 0.0
+    mu = response.loss.curvature
     for begin in range(lo, hi, TILE):
         end = min(begin + TILE, hi)
         m = end - begin
         Z = kept[(begin - lo) % KEPT :]
-        _fill(form, by_row, dummies, rows, data, lo, begin, end, j, t, T, lams, bases, A, spans, Z)
+        _fill(form, by_row, dummies, rows, data, lo, begin, end, j, t, T, bases, A, spans, Z)
         for z in range(m):
             i = at(rows, np.uint64(begin + z), np.uint64(begin + z - lo))
-            Z[z, n] = response.derivative(i, f[i])
+            Z[z, n] = -response.derivative(i, f[i]) / mu
             _weigh(response.weight, i, z, Z, weighted)
         left = _left(response.weight, Z, weighted)
-        for a in range(0, n, DEPTH):
-            for b in range(a // LANES * LANES, H.shape[1], LANES):
-                add_products(left, Z, m, H, a, b, 1.0)
+        for a in range(0, n, LANES):
+            for b in range(a, H.shape[1], LANES):
+                add_products(left, Z, m, H, a, b, mu)
+    for a in range(n):
+        for b in range(a // LANES * LANES, H.shape[1], LANES):
+            H[a, lanes(b)] *= scale[a] * scale[lanes(b)]
 
 
 @inline
-def _add_prior(prior, linear_prior, solve_linear, mu, low, high, bases, j, column, T, coef, H):
-    """Make the system of a feature of the products of Z: with the loss's curvature mu, and the penalties."""
+def _add_prior(prior, linear_prior, solve_linear, low, high, bases, j, column, T, coef, H):
+    """Add the penalties to the system of a feature."""
     linear = (high - low) * bases
     n = linear + 1
-    for a in range(n):
-        for b in range(a, n):
-            H[a, b] *= mu
-        H[a, n] *= -1.0
     u = 0
     for o in range(low, high):
         for s in range(bases):
@@ -197,7 +235,7 @@ def _add_prior(prior, linear_prior, solve_linear, mu, low, high, bases, j, colum
 
 @inline
 def _step_to_prior(prior, linear_prior, solve_linear, rule, low, high, bases, j, column, T, coef):
-    """The step of a feature that never occurs; noise is drawn in the order in which `_solve` does."""
+    """The step of a feature that never occurs."""
     noise = rule.noise(0, -1, j)
     if solve_linear:
         gap = coef[column] - linear_prior.mean_of(0, j)
@@ -240,7 +278,8 @@ def sweep(
     weighted = np.empty((TILE, width))
     spans = np.zeros((TILE + 1, 2), dtype=np.uint64)
     H = np.empty((width, width))
-    g = np.zeros(width)
+    scale, g, noise, way = np.empty(width), np.empty(width), np.empty(width), np.zeros(width)
+    _scale(form, t, lams, bases, scale)
     for c in range(start, stop):
         column = at(order, c, c)
         j = first + column
@@ -249,31 +288,32 @@ def sweep(
         if lo == hi:
             _step_to_prior(prior, linear_prior, solve_linear, rule, low, high, bases, j, column, T, coef)
             continue
-        H[:] = 0.0
         _add_system(
-            form, response, by_row, dummies, rows, data, lo, hi, j, t, f, T, lams, bases, n, A, spans, kept, weighted, H
+            form, response, by_row, dummies, rows, data, lo, hi, j, t, f, T, bases, n, A, spans, kept, weighted, scale,
+            H,
         )  # fmt: skip
-        _add_prior(prior, linear_prior, solve_linear, response.loss.curvature, low, high, bases, j, column, T, coef, H)
-        _solve(H, n, g, rule, bases, low, j)
+        _add_prior(prior, linear_prior, solve_linear, low, high, bases, j, column, T, coef, H)
+        _solve(H, n, g, noise, rule, bases, low, j)
         for a in range(n):
             g[a] *= rule.reach
+            way[a] = scale[a] * g[a]
         for begin in range(lo, hi, TILE):
             end = min(begin + TILE, hi)
             Z = kept[(begin - lo) % KEPT :]
             if hi - lo > KEPT:
-                _fill(form, by_row, dummies, rows, data, lo, begin, end, j, t, T, lams, bases, A, spans, Z)
+                _fill(form, by_row, dummies, rows, data, lo, begin, end, j, t, T, bases, A, spans, Z)
             for z in range(end - begin):
-                total = 0.0
+                change = 0.0
                 for a in range(width):
-                    total += g[a] * Z[z, a]
-                f[at(rows, np.uint64(begin + z), np.uint64(begin + z - lo))] += total
+                    change += way[a] * Z[z, a]
+                f[at(rows, np.uint64(begin + z), np.uint64(begin + z - lo))] += change
         _take_step(g, low, high, bases, solve_linear, j, column, T, coef)
 
 
 @loop(streaming=True)
 def systems(form, response, by_column, by_row, slots, start, stop, dummies, first, t, f, T, lams, bases, out):
     """What samples say of the unknowns of the features start .. stop, to be added to what others say: out[c - start] is
-    Z^T diag(weight) Z, its upper triangle row by row, with the right-hand side as the last of each row."""
+    the upper triangle of its system row by row, with the right-hand side as the last of each row."""
     indptr, rows, data = by_column
     low, high = form.joint(t)
     n = (high - low) * bases + 1
@@ -282,16 +322,16 @@ def systems(form, response, by_column, by_row, slots, start, stop, dummies, firs
     kept = np.zeros((KEPT, width))
     weighted = np.empty((TILE, width))
     spans = np.zeros((TILE + 1, 2), dtype=np.uint64)
-    H = np.empty((width, width))
+    H, scale = np.empty((width, width)), np.empty(width)
+    _scale(form, t, lams, bases, scale)
     for c in range(start, stop):
         lo = np.int64(indptr[c])
         hi = np.int64(indptr[c + 1])
         if lo == hi:
             continue
-        H[:] = 0.0
         _add_system(
-            form, response, by_row, dummies, rows, data, lo, hi, first + c, t, f, T, lams, bases, n, A, spans, kept,
-            weighted, H,
+            form, response, by_row, dummies, rows, data, lo, hi, first + c, t, f, T, bases, n, A, spans, kept,
+            weighted, scale, H,
         )  # fmt: skip
         at_entry = 0
         for a in range(n):
@@ -302,7 +342,7 @@ def systems(form, response, by_column, by_row, slots, start, stop, dummies, firs
 
 @loop(streaming=True)
 def solve(
-    form, prior, linear_prior, fit_linear, rule, mu, start, stop, first, t, sums, counts, T, bases, coef
+    form, prior, linear_prior, fit_linear, rule, start, stop, first, t, sums, counts, T, bases, coef
 ):  # fmt: skip
     """Minimise over all unknowns of the features start .. stop, of which no sample has two, by the `sums` of their
     `systems`; counts[c] is how many samples have the feature c."""
@@ -311,7 +351,7 @@ def solve(
     width = _width(form, t, T, bases)
     solve_linear = fit_linear and first == 0
     H = np.zeros((width, width))
-    g = np.zeros(width)
+    g, noise = np.empty(width), np.empty(width)
     for c in range(start, stop):
         j = first + c
         if counts[c] == 0:
@@ -323,8 +363,8 @@ def solve(
             for b in range(a, n + 1):
                 H[a, b] = sums[c - start, at_entry]
                 at_entry += 1
-        _add_prior(prior, linear_prior, solve_linear, mu, low, high, bases, j, c, T, coef, H)
-        _solve(H, n, g, rule, bases, low, j)
+        _add_prior(prior, linear_prior, solve_linear, low, high, bases, j, c, T, coef, H)
+        _solve(H, n, g, noise, rule, bases, low, j)
         for a in range(n):
             g[a] *= rule.reach
         _take_step(g, low, high, bases, solve_linear, j, c, T, coef)

@@ -25,6 +25,8 @@ STREAMING = {"reassoc", "contract", "arcp", "nsz"}
 
 LANES = 8  # loops over a multiple of this many numbers vectorise without a remainder
 inline = register_jitable
+always_inline = register_jitable(forceinline=True)  # a call would keep the loop around it from becoming vectors
+WRITTEN_OUT = {"noise"}  # methods of which the same is true
 
 
 def at(array, i, default):
@@ -56,7 +58,7 @@ def _teach_numba(name: str, member: Callable) -> None:
     """Have numba look a method of this name up on the class of the named tuple at hand."""
 
     # Not strict: another class may call the arguments by other names; their number is what counts.
-    @overload_method(types.BaseNamedTuple, name, strict=False)  # type: ignore[call-arg]
+    @overload_method(types.BaseNamedTuple, name, inline="always" if name in WRITTEN_OUT else "never", strict=False)  # type: ignore[call-arg]
     @wraps(member)
     def method(self, *args):
         if hasattr(self.instance_class, "_compiled_methods"):

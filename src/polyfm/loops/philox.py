@@ -1,7 +1,8 @@
 """Random numbers without a state: Philox4x32-10 of Salmon, Moraes, Dror and Shaw (SC 2011).
 
 A number is a function of a key and a counter. Whoever asks for the number of a coordinate gets the same one, in
-whatever order and by however many threads coordinates are visited.
+whatever order and by however many threads coordinates are visited. There are no branches and no calls, so that a loop
+that asks for many becomes vectors.
 
     key       (k0, k1)          the seed
     counter   (c0, c1, c2, c3)  what the number is for
@@ -11,7 +12,8 @@ import math
 
 import numpy as np
 
-from polyfm.loops.jit import inline, loop
+from polyfm.loops.elementary import cosine, log
+from polyfm.loops.jit import always_inline, loop
 
 WORD = np.uint64(0xFFFFFFFF)
 HALF = np.uint64(32)
@@ -19,7 +21,7 @@ MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 WEYL = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 
 
-@inline
+@always_inline
 def philox(k0, k1, c0, c1, c2, c3):
     """Four words of 32 bits, as integers of 64 bits; so are the arguments."""
     first, second = MULTIPLIERS
@@ -36,13 +38,13 @@ def philox(k0, k1, c0, c1, c2, c3):
     return c0, c1, c2, c3
 
 
-@inline
+@always_inline
 def uniform_of(high, low):
     """A number in (0, 1), neither end included, from two words."""
     return (np.float64((high << np.uint64(20)) | (low >> np.uint64(12))) + 0.5) * 2.0**-52
 
 
-@inline
+@always_inline
 def uniform(k0, k1, c0, c1, c2, c3):
     w0, w1, _, _ = philox(
         np.uint64(k0), np.uint64(k1), np.uint64(c0), np.uint64(c1), np.uint64(c2), np.uint64(c3)
@@ -50,13 +52,13 @@ def uniform(k0, k1, c0, c1, c2, c3):
     return uniform_of(w0, w1)
 
 
-@inline
+@always_inline
 def normal(k0, k1, c0, c1, c2, c3):
     """A standard normal number, by the formula of Box and Muller."""
     w0, w1, w2, w3 = philox(
         np.uint64(k0), np.uint64(k1), np.uint64(c0), np.uint64(c1), np.uint64(c2), np.uint64(c3)
     )  # fmt: skip
-    return math.sqrt(-2.0 * math.log(uniform_of(w0, w1))) * math.cos(2.0 * math.pi * uniform_of(w2, w3))
+    return math.sqrt(-2.0 * log(uniform_of(w0, w1))) * cosine(uniform_of(w2, w3))
 
 
 @loop

@@ -30,7 +30,7 @@ class Bases(NamedTuple):
 @inline
 def absorb(form, A, T, j, x):
     """Add feature j, of value x, to the working space A of all bases."""
-    for s in range(0, A.shape[1], LANES):
+    for s in range(0, T.shape[2], LANES):
         form.absorb(A, T, j, x, lanes(s))
 
 

@@ -53,11 +53,9 @@ class Gibbs(NamedTuple):
     def of_part(self, part):
         return self._replace(part=part)
 
-    def normal_of(self, s, t, j):
-        return normal(self.k0, self.k1, j, s, self.iteration, self.part * 64 + t + 1)
-
     def step(self, g, eta, s, t, j):
-        return -g / eta + math.sqrt(self.temperature / eta) * self.normal_of(s, t, j)
+        return -g / eta + self.noise(s, t, j) / math.sqrt(eta)
 
     def noise(self, s, t, j):
-        return math.sqrt(self.temperature) * self.normal_of(s, t, j)
+        z = normal(self.k0, self.k1, j, s, self.iteration, self.part * 64 + t + 1)
+        return math.sqrt(self.temperature) * z
