@@ -2,6 +2,7 @@
 
 import pickle
 import signal
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -314,3 +315,18 @@ def test_a_shell_fits_and_predicts_with_standard_deviations(tmp_path):
         (["--inference", "gibbs"], "--inference is for --bayes"),
     ):
         assert message in polyfm("fit", data, *fields, *options, code=2)
+
+
+@quiet
+def test_counts_with_a_heavy_tail_are_told_of_their_logarithms(rng):
+    X, y, _ = ratings()
+    counts = np.floor(np.exp(2 * rng.standard_normal(len(y))))
+    counts[0] = 30_000
+    model = regressor(max_iter=1)
+    with pytest.warns(UserWarning, match="log1p"):
+        model.fit(X, counts)
+    tails = np.exp(rng.standard_normal(len(y))), rng.poisson(1, len(y)), np.eye(len(y))[0]  # not so far, or for ever
+    for targets in (y, np.log1p(counts), -counts, *tails):
+        with warnings.catch_warnings(record=True) as told:
+            model.fit(X, targets)
+        assert not any("log1p" in str(warning.message) for warning in told)

@@ -1,5 +1,6 @@
 """Bayesian factorization machines: no penalties to choose, and predictions that say how sure they are."""
 
+import warnings
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
@@ -32,6 +33,9 @@ KEPT = (
     "degree", "n_components", "fit_lower", "fit_linear", "fit_intercept", "max_iter", "tol", "checkpoint",
     "checkpoint_interval", "warm_start", "n_jobs", "random_state", "verbose",
 )  # fmt: skip
+
+
+FAR = 20.0  # standard deviations beyond the mean: no Gaussian gets there
 
 
 class Bayesian(PolynomialModel):
@@ -231,6 +235,18 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
         """
         return self._fit(X, y, sample_weight)
 
+    def _complete(
+        self, recipe: Recipe, design: Design, X, targets, *args, **options
+    ) -> tuple[Recipe, list[Parameters]]:
+        if has_heavy_tail(targets[0]):
+            warnings.warn(
+                "The targets are never negative, and the largest is far beyond all that is normal: counts or amounts, "
+                "whose errors are not Gaussian. Fit their logarithms: sklearn.compose.TransformedTargetRegressor("
+                "model, func=np.log1p, inverse_func=np.expm1).",
+                stacklevel=2,
+            )
+        return super()._complete(recipe, design, X, targets, *args, **options)
+
     @property
     def noise_(self) -> float:
         """The standard deviation of targets around what the model would predict if its parameters were known."""
@@ -282,3 +298,15 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
         if self.clip:
             low, high = (np.clip(bound, *self.target_range_.astype(y.dtype)) for bound in (low, high))
         return low, high
+
+
+def has_heavy_tail(y: np.ndarray) -> bool:
+    """Whether y >= 0 has values that a Gaussian would never reach, and log(1 + y) has much less of a tail."""
+    y = y.astype(np.float64)
+    return bool(y.min() >= 0 and _reach(y) > FAR and _reach(np.log1p(y)) < _reach(y) / 2)
+
+
+def _reach(y: np.ndarray) -> float:
+    """How many standard deviations the largest is above the mean."""
+    std = float(y.std())
+    return float(y.max() - y.mean()) / std if std > 0 else 0.0
