@@ -39,7 +39,9 @@ def _lowest(slopes_at: Callable[[float], tuple[float, float, float]], bound: flo
     step = -at_zero / curvature  # exact for the squared loss, too short for the others
     for _ in range(200):
         if slope(step) == 0 or (slope(step) > 0) != (at_zero > 0):  # a product of the two could underflow
-            return float(brentq(slope, 0.0, step, xtol=1e-14 * abs(step), rtol=1e-14))
+            root = float(brentq(slope, 0.0, step, xtol=1e-14 * abs(step), rtol=1e-14))
+            del slopes_at  # scipy puts `slope` into a circle, which would keep all rows until somebody looks for it
+            return root
         step *= 2
     return float(step)
 

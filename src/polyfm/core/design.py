@@ -1,5 +1,6 @@
 """Design: the data matrix X as compiled loops want it, by rows and by columns."""
 
+import weakref
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -125,7 +126,7 @@ class Design:
     def derived(self, make: Callable[["Design"], Any]) -> Any:
         """make(self), computed once: what others derive from X lives as long as X."""
         if make not in self._derived:
-            self._derived[make] = make(self)
+            self._derived[make] = make(weakref.proxy(self))  # a circle would keep both until somebody looks for it
         return self._derived[make]
 
     def _compressed(self, X) -> Compressed:

@@ -48,17 +48,28 @@ def slopes(response: Response, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """w_i l'(y_i, f_i) and w_i l''(y_i, f_i), the latter above a floor."""
     loss, weight = response.loss, response.weight
     if response.shift is not None and getattr(loss, "quadratic", False):
-        h = loss.curvature * (np.ones(len(f)) if weight is None else weight.astype(np.float64))
-        return h * (f - response.shift), h
+        curvature = np.float64(loss.curvature)
+        h = np.broadcast_to(curvature, f.shape) if weight is None else curvature * weight.astype(np.float64)
+        g = f - response.shift
+        g *= h
+        return g, h
     g, h = slopes_and_curvatures(response, np.asarray(shifted(response, f), dtype=np.float64), 0)
     return g, np.maximum(h, FLOOR * loss.curvature * (1.0 if weight is None else weight))
 
 
 def squared(X):
-    """x_ij^2."""
+    """x_ij^2; of ones, X itself."""
+    if sp.issparse(X) and has_ones_alone(X):
+        return X
     if sp.issparse(X) and X.format in ("csr", "csc") and X.has_canonical_format:
         return type(X)((np.square(X.data), X.indices, X.indptr), shape=X.shape)
     return X.multiply(X) if hasattr(X, "multiply") else X * X
+
+
+def has_ones_alone(X) -> bool:
+    """Whether all non-zeros of a sparse matrix in canonical format are 1."""
+    known = X.format in ("csr", "csc") and X.nnz > 0 and X.has_canonical_format
+    return known and bool(X.data[: X.nnz].min() == 1 == X.data[: X.nnz].max())
 
 
 def squared_columns(X, h: np.ndarray) -> np.ndarray:
@@ -89,7 +100,9 @@ def fit_linear(
     ridge = np.append(alpha, 0.0)
 
     def predict(v: np.ndarray) -> np.ndarray:
-        return X @ v[:d] + v[d]
+        f = X @ v[:d]
+        f += v[d]
+        return f
 
     def objective(v: np.ndarray, f: np.ndarray) -> float:
         return total_loss(response, f) + 0.5 * float((ridge * v) @ v)
@@ -98,10 +111,16 @@ def fit_linear(
         return free * (np.append(X.T @ g, g.sum()) + ridge * v)
 
     def products_with(h: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        if products is None:
-            return lambda v: gradient_at(v, h * predict(v))
-        times = products(h)
-        return lambda v: free * (times(v) + ridge * v)
+        if products is not None:
+            times = products(h)
+            return lambda v: free * (times(v) + ridge * v)
+
+        def product(v: np.ndarray) -> np.ndarray:
+            f = predict(v)
+            f *= h
+            return gradient_at(v, f)
+
+        return product
 
     def inverse_of(h: np.ndarray) -> np.ndarray:
         """Of the diagonal of the second derivatives: with it gradients have a size that knows no units."""
@@ -119,6 +138,7 @@ def fit_linear(
     for _ in range(1 if exact else NEWTON_STEPS):
         g, h = slopes(response, f)
         gradient, inverse = gradient_at(theta, g), inverse_of(h)
+        del g
         size = _size(gradient, inverse)
         first = size if first is None else first
         if size <= rtol * first:
@@ -130,9 +150,11 @@ def fit_linear(
         length = 1.0
         for _ in range(HALVINGS):
             trial = theta + length * step
-            lower = objective(trial, f + length * change)
+            moved = length * change
+            moved += f
+            lower = objective(trial, moved)
             if lower <= value + 1e-4 * length * slope:
-                theta, f, value = trial, f + length * change, lower
+                theta, f, value = trial, moved, lower
                 break
             length *= 0.5
         else:

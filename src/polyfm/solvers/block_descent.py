@@ -47,7 +47,7 @@ class BlockDescent(Solver):
         return State(parameters, problem.shifted_predictions(parameters).astype(np.float64))
 
     def resume(self, state: State) -> Resume:
-        return {"f": state.f.copy(), "epoch": np.array([state.epoch])}
+        return {"f": state.f, "epoch": np.array([state.epoch])}
 
     def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
         return {"f": (problem.design.shape[0],), "epoch": (1,)}

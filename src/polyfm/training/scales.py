@@ -7,11 +7,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from polyfm.core.baseline import best_constant
-from polyfm.core.linear import Linear, fit_linear, response_of, slopes, squared_columns
+from polyfm.core.linear import Linear, fit_linear, has_ones_alone, response_of, slopes, squared_columns
 from polyfm.core.model import Model
 from polyfm.core.penalty import Ridge
+from polyfm.core.row_order import ones
 from polyfm.core.spectrum import beta_max
 from polyfm.loops.response import Response
 from polyfm.training.recipe import Recipe
@@ -29,7 +31,7 @@ class Rows(NamedTuple):
 
     def take(self, rows: np.ndarray) -> "Rows":
         weight = None if self.weight is None else self.weight[rows]
-        return Rows(self.X[rows], [y[rows] for y in self.targets], weight)
+        return Rows(_rows_of(self.X, rows), [y[rows] for y in self.targets], weight)
 
     @property
     def nnz(self) -> int:
@@ -42,6 +44,14 @@ class Rows(NamedTuple):
 
     def responses(self, loss) -> list[Response]:
         return [response_of(loss, y, self.weight) for y in self.targets]
+
+
+def _rows_of(X, rows: np.ndarray):
+    """X[rows]; where all values are 1, those of X are shared and not copied."""
+    if not sp.issparse(X) or not has_ones_alone(X):
+        return X[rows]
+    taken = type(X)((ones(X.nnz), X.indices[: X.nnz], X.indptr), shape=X.shape)[rows]
+    return type(X)((X.data[: taken.nnz], taken.indices, taken.indptr), shape=taken.shape)
 
 
 def linear_models(
