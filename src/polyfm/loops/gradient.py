@@ -17,6 +17,7 @@ from polyfm.loops.jit import at, inline, loop
 from polyfm.loops.prefetch import prefetch
 
 TILE = 64  # rows
+NEAR = 2**15  # numbers of a table that stays near the processor by itself
 
 
 class Tile(NamedTuple):
@@ -51,14 +52,16 @@ def _absorb(tile, by_row, order, lo, hi, f):
     indptr, indices, data = by_row
     one = T.dtype.type(1.0)  # a plain 1.0 would turn single precision into double
     d = T.shape[0] - dummies
+    far = T.size > NEAR
     for r in range(lo, hi):
         i = at(order, r, r)
         A = tile.A[r - lo]
         A[:] = 0.0
         first = indptr[i]
         for e in range(first, indptr[i + 1]):
-            prefetch(T, indices, e)
-            prefetch(tile.G, indices, e)
+            if far:
+                prefetch(T, indices, e)
+                prefetch(tile.G, indices, e)
             rows.absorb(form, A, T, at(indices, e, e - first), at(data, e, one))
         for q in range(dummies):
             rows.absorb(form, A, T, d + q, one)
