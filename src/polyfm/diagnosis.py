@@ -111,7 +111,7 @@ def diagnose(
     given = prepared(estimator, X, y, sample_weight)
     model = given.model
     recipe = model._recipe(model.n_features_in_).with_penalties(given.alpha, given.beta)
-    recipe = replace(recipe, model=model._fitted.model, rank=None)
+    recipe = replace(recipe, model=model._fitted.model, rank=None, may_take_steps=False)  # restarts compare minima
     solved = list(given.problems(recipe.model))
     gradients, curvatures, conditionals = [], [], []
     with one_thread_of_blas():

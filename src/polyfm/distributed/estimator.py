@@ -1,6 +1,7 @@
 """What estimators share whose rows are in parts, whatever the cluster."""
 
 import inspect
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +26,7 @@ class FittedInParts:
 
     def _recipe(self, n_features: int) -> DistributedRecipe:
         plain = super()._recipe(n_features)  # type: ignore[misc]
-        return plain.of_kind(DistributedRecipe)
+        return replace(plain.of_kind(DistributedRecipe), may_take_steps=False)
 
     def _fit_parts(
         self, engine: Engine, names: list[str] | None = None, X: Any = None, y: Any = None, X_val: Any = None,

@@ -109,7 +109,8 @@ class WholeInParts:
 
     def path(self, alpha: float | Ridge, linear: list[Linear], scales: tuple[float, ...]) -> Path:
         data: Any = SimpleNamespace(targets=range(self.n_targets), weight=None, nnz=self.design.nnz)
-        return Path(self.recipe, self.design, data, alpha, linear, scales, self.seeds)  # type: ignore[arg-type]
+        solver = self.recipe.solver_of_path(self.design)
+        return Path(self.recipe, solver, self.design, data, alpha, linear, scales, self.seeds)  # type: ignore[arg-type]
 
 
 class _CurvatureInParts(Curvature):

@@ -138,7 +138,7 @@ class RowsInParts:
             return recipe, []
         if estimator.warm_start and hasattr(estimator, "_fitted") and hasattr(estimator, "beta_"):
             return estimator._as_chosen(recipe), []
-        plain = replace(recipe.of_kind(Recipe), solver="auto")
+        plain = replace(recipe.of_kind(Recipe), solver="auto", may_take_steps=False)
         penalties = choose_from_parts(
             recipe, plain, self.design, self.n_targets, strata_of if is_classifier(estimator) else None, seeds,
             teller(estimator.verbose, current_watch()),

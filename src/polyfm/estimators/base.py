@@ -150,6 +150,7 @@ class PolynomialModel(FactsMixin, CallbackSupportMixin, BaseEstimator):
             self.batch_size,
             threads_of(self.n_jobs),
             rank=self._rank(model),
+            may_take_steps=True,
         )
 
     @property
@@ -215,7 +216,7 @@ class PolynomialModel(FactsMixin, CallbackSupportMixin, BaseEstimator):
             starts = [(start, None) for start in chosen]
         session = Session(
             recipe, self._most_epochs, self.tol, self.verbose,
-            patience=self.n_iter_no_change if self.early_stopping else None,
+            patience=self.n_iter_no_change if self.early_stopping else None, enough=recipe.epochs,
             checkpoint=checkpoint, watch=current_watch(), more_hooks=lambda i: [*data.hooks(), *callbacks.hooks(i)],
         )  # fmt: skip
         outcomes = session.run(data.samples(), seeds, starts=starts, saved=saved)
@@ -231,19 +232,23 @@ class PolynomialModel(FactsMixin, CallbackSupportMixin, BaseEstimator):
     def _complete(
         self, recipe: Recipe, design: Design, X, targets, sample_weight, rows, seeds: np.ndarray, *, keep: bool
     ) -> tuple[Recipe, list[Parameters]]:
-        """The recipe with the penalties that the data choose and, where they have just been chosen, parameters to start
-        from. With `keep`, for a warm start or one more batch of a stream, what was chosen first stays."""
-        if recipe.is_complete:
-            return recipe, []
+        """The recipe with the penalties that the data choose, with the epochs of stochastic steps, and parameters to
+        start from where they have just been chosen. With `keep`, for a warm start or one more batch of a stream, what
+        was chosen first stays."""
         if keep and hasattr(self, "_fitted") and hasattr(self, "beta_"):
             return self._as_chosen(recipe), []
+        steps = recipe.takes_steps(design)
+        if recipe.is_complete and not (steps and not self.early_stopping):
+            return recipe, []
         targets = [y[rows] for y in targets]
         strata = strata_of(targets) if is_classifier(self) else None
         penalties = choose_penalties(
-            replace(recipe, rank=None), design, X, targets, None if sample_weight is None else sample_weight[rows],
-            strata, seeds, teller(self.verbose, current_watch()),
+            replace(recipe, rank=None, may_take_steps=steps), design, X, targets,
+            None if sample_weight is None else sample_weight[rows], strata, seeds,
+            teller(self.verbose, current_watch()),
         )  # fmt: skip
-        return recipe.with_penalties(penalties.alpha, penalties.beta), penalties.starts
+        epochs = None if self.early_stopping else penalties.epochs
+        return replace(recipe.with_penalties(penalties.alpha, penalties.beta), epochs=epochs), penalties.starts
 
     def _as_chosen(self, recipe: Recipe) -> Recipe:
         """The recipe with the penalties that an earlier fit chose, where it has none of its own."""

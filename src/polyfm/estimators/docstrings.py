@@ -72,7 +72,8 @@ _BODY = """{summary}
     solver : {{"auto", {solvers}}}, default="auto"
 {solver_list}
 
-        "auto" chooses by the model and the data; `solver_` says which it was. None needs a learning rate, and the
+        "auto" chooses by the model and the data; `solver_` says which it was. On large tables of one-hot fields it is
+        "sgd", in as many epochs as are best on held-out rows, whatever `tol` says. None needs a learning rate, and the
         objective never increases, except with {rising}.
     batch_size : int or "auto", default="auto"
         Rows in a stochastic step; "auto" is one, the fastest and the best.

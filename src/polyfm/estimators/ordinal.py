@@ -1,6 +1,6 @@
 """Factorization machines for classes in an order, such as ratings: a cumulative logit model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -272,7 +272,7 @@ class FactorizationMachineOrdinal(OrderedClassifier):
             del self._first_cuts
 
     def _recipe(self, n_features: int) -> Recipe:
-        return super()._recipe(n_features).of_kind(OrdinalRecipe)
+        return replace(super()._recipe(n_features).of_kind(OrdinalRecipe), may_take_steps=False)
 
     def _complete(self, recipe: Recipe, *args, **options) -> tuple[Recipe, list[Parameters]]:
         """Penalties are chosen with cut points that stay where they are: held-out rows are judged by the same."""

@@ -129,6 +129,8 @@ class PathSearch:
                 plain.classes_ = self.classes_
             plain.n_features_in_ = X.shape[1]
             plain._validate_options()
+            if plain._recipe(X.shape[1]).takes_steps(X):  # folds compare minima, which descent goes to
+                plain.set_params(solver="cd")
             check_size(plain._model(), X, len(targets))
             check_penalties(plain._recipe(X.shape[1]).alpha, None, X.dtype)
         paths = [self._path(plain, X, targets, sample_weight) for plain in plains]

@@ -14,6 +14,7 @@ from polyfm.solvers.registry import (
     make_solver,
     names_of,
     solver_class,
+    takes_steps,
 )
 from polyfm.solvers.sgd import SGD
 from polyfm.solvers.staircase import PACES, Staircase
@@ -40,4 +41,5 @@ __all__ = [
     "run",
     "run_in_place",
     "solver_class",
+    "takes_steps",
 ]

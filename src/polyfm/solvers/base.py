@@ -177,10 +177,13 @@ def run_in_place(
     first: float | None = None,
     history: list[float] | None = None,
     resumable: bool = True,
+    enough: int | None = None,
 ) -> Result:
     """Train from `start`, whose arrays are changed; Ctrl-C ends it with what has been learned so far.
 
     What it takes to go on may be much to copy: a run that is not `resumable` leaves it out.
+
+    A run of which it is known how many epochs are `enough` converges then, whatever `tol` says.
 
     A run that goes on where another was stopped takes that one's `resume`, first objective and history.
     """
@@ -195,8 +198,9 @@ def run_in_place(
             f"{problem.design.dtype}. Scale them first, for instance with sklearn.preprocessing.StandardScaler."
         )
     monitor = Monitor(
-        first, max_iter, tol, solver.window, verbose, hooks, list(history or []), unit=solver.unit(problem)
-    )
+        first, max_iter, tol, solver.window, verbose, hooks, list(history or []), unit=solver.unit(problem),
+        enough=enough,
+    )  # fmt: skip
     epoch = solver.update_safely if solver.is_delicate(problem) else solver.update_in_place
     interrupted = False
     try:

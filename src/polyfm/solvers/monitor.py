@@ -20,7 +20,8 @@ class Monitor:
     Training has converged when `window` epochs lower the best objective by less than the fraction `tol` of it. The
     criterion is relative, so that it means the same in any units of X and y. An objective whose zero means nothing,
     such as a log-likelihood, has a `unit` instead, of which `tol` is a fraction. Without a window there is nothing to
-    judge, and training goes on until `max_iter` or until a hook is content.
+    judge, and training goes on until `max_iter` or until a hook is content. Where it is known how many epochs are
+    `enough`, the objective is not asked.
     """
 
     first: float  # the objective at the start
@@ -34,6 +35,7 @@ class Monitor:
     note: str = ""  # what a hook wants printed, such as a validation score
     began: float = field(default_factory=time.perf_counter)
     unit: float | None = None
+    enough: int | None = None
 
     def __post_init__(self) -> None:
         self._lowest = list(itertools.accumulate([self.first, *self.history], min))  # so far, after each epoch
@@ -66,6 +68,9 @@ class Monitor:
         return self.done
 
     def _judge(self) -> None:
+        if self.enough is not None:
+            self.converged = len(self.history) >= self.enough
+            return
         if self.window is None:
             return
         self.converged = self.unit is None and bool(self.history[-1] <= NEGLIGIBLE * self.first)

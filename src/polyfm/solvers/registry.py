@@ -1,8 +1,12 @@
 """Solvers by name. A new solver is one file and one line here."""
 
 import math
+from typing import Any
 
-from polyfm.core.design import Design
+import numpy as np
+import scipy.sparse as sp
+
+from polyfm.core.design import NONZEROS_OF_A_SHORT_ROW, Design
 from polyfm.core.model import Model
 from polyfm.loops.forms import form_of
 from polyfm.loops.jit import LANES
@@ -27,10 +31,28 @@ INFERENCE: dict[str, type[Solver]] = {"variational": Variational, "gibbs": Gibbs
 FEW_PARAMETERS = 1000
 MANY_BASES = 64  # a block's system takes their square a sample
 FEW_DENSE = 64  # features, for which Gauss-Newton steps are the fastest way to the end
+MANY_NONZEROS = 750_000  # of which a few stochastic epochs learn what there is, and a fifth tells when
+NONZEROS_OF_A_LONG_ROW = 64
+UNEVEN = 0.5  # standard deviation of the lengths of rows, in mean lengths: rows of a table are of one length
+
+
+def takes_steps(model: Model, X: Any) -> bool:
+    """Whether "auto" stands for stochastic steps, whose number has to be chosen: on large tables of several one-hot
+    fields. X is a matrix, or its design."""
+    sparse, n = X.is_sparse if isinstance(X, Design) else sp.issparse(X), X.shape[0]
+    if not sparse or not model.is_multilinear or X.nnz < MANY_NONZEROS:
+        return False
+    if not NONZEROS_OF_A_SHORT_ROW * n < X.nnz <= NONZEROS_OF_A_LONG_ROW * n:
+        return False
+    if isinstance(X, Design):
+        lengths = np.diff(X.rows.indptr)
+    else:
+        lengths = np.diff(X.indptr) if X.format == "csr" else np.bincount(X.indices, minlength=n)
+    return bool(lengths.std() <= UNEVEN * lengths.mean())
 
 
 def automatic(model: Model, design: Design) -> str:
-    """The solver that "auto" stands for; docs/decisions has the measurements behind it.
+    """The descent that "auto" stands for; docs/decisions has the measurements behind it.
 
     Gauss-Newton steps are the fastest way to the minimum of any small problem. Where coordinate descent works it is
     preferred all the same: its slower approach, stopped by `tol`, often generalises better at a penalty not yet tuned.

@@ -1,6 +1,7 @@
 """Penalties that the data choose: alpha by the linear model on held-out rows, then beta along a path from beta_max.
 
-Both follow a change of units in X or y. docs/defaults.md has the rule in words, and what it was measured on.
+Where "auto" stands for stochastic steps, the number of epochs is chosen too: a model is judged after each of them. All
+of it follows a change of units in X or y. docs/defaults.md has the rule in words, and what it was measured on.
 """
 
 import itertools
@@ -17,9 +18,11 @@ from polyfm.core.linear import Linear, total_loss
 from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
 from polyfm.core.penalty import Ridge
+from polyfm.core.problem import Problem
 from polyfm.core.threads import one_thread_of_blas
-from polyfm.solvers import interrupts, run, solver_class
+from polyfm.solvers import SGD, interrupts, run, solver_class
 from polyfm.training.folds import ranks_by_content, sample_by_content
+from polyfm.training.hooks import EarlyStopping
 from polyfm.training.path import revived
 from polyfm.training.recipe import Recipe
 from polyfm.training.scales import Rows, linear_models, mean_curvature, penalty_scales
@@ -33,6 +36,7 @@ N_BETAS = {True: 11, False: 13}  # halvings of beta_max, with and without linear
 EPOCHS = 10  # at each beta, at most
 TOL = 5e-3  # of an epoch's gain, at which a fit tells enough: what is judged must be like what the last fit will be
 TOL_OF_FEW = 1e-5  # the same, of models with many local minima, while data are few
+GAIN = 2e-3  # of the loss on held-out rows, below which another stochastic epoch is not worth it
 PATIENCE = 2  # penalties without a gain
 WORSE = 1.02  # a loss this many times the best ends the path
 CERTAIN = 3.0  # standard errors above the best, which end it at once
@@ -54,11 +58,12 @@ class Fold(NamedTuple):
 
 
 class Penalties(NamedTuple):
-    """What was chosen, and parameters of each target to start from."""
+    """What was chosen, parameters of each target to start from (none: anew) and, of stochastic steps, epochs."""
 
     alpha: float | Ridge
     beta: Any  # a number or a Ridge; a tuple with one number for each group of bases where there are several
     starts: list[Parameters]
+    epochs: tuple[int, ...] | None = None
 
 
 def choose_penalties(
@@ -107,7 +112,8 @@ class Whole:
         return penalty_scales(self.recipe, self.data, linear)
 
     def path(self, alpha: float | Ridge, linear: list[Linear], scales: tuple[float, ...]) -> "Path":
-        return Path(self.recipe, self.design, self.data, alpha, linear, scales, self.seeds)
+        solver = self.recipe.solver_of_path(self.design)
+        return Path(self.recipe, solver, self.design, self.data, alpha, linear, scales, self.seeds)
 
 
 class Search:
@@ -120,6 +126,7 @@ class Search:
         self.recipe, self.seeds = recipe, seeds
         self.model, self.loss, self.seed = recipe.model, recipe.loss, int(seeds[0])
         self.n_betas = N_BETAS[self.model.fit_linear]
+        self.steps = recipe.takes_steps(data.X)
         self.said, self.tell = 0, say
         sample, self.growth = data, growth
         if data.weight is not None and not data.weight.all():
@@ -135,17 +142,20 @@ class Search:
 
     def run(self, whole: Whole | Any) -> Penalties:
         recipe = self.recipe
+        if recipe.is_complete:
+            return Penalties(recipe.alpha, recipe.beta, [], self._epochs())
         alpha = recipe.alpha
         if alpha is None:
             alpha = self.alpha(whole.mean_curvature() if self.model.fit_linear else 0.0)
         linear = whole.linear_models(alpha, self.near[0] if self.near else None)
         if recipe.beta is not None:
-            return Penalties(alpha, recipe.beta, whole.path(alpha, linear, ()).fresh)
+            epochs = self._epochs(alpha) if self.steps else None
+            return Penalties(alpha, recipe.beta, whole.path(alpha, linear, ()).fresh, epochs)
         scales = whole.penalty_scales(linear)
-        part = self._part(alpha, scales) if all(scales) else 1.0
+        part, epochs = self._part(alpha, scales) if all(scales) else (1.0, None)
         path = whole.path(alpha, linear, scales)
-        if not _has_many_minima(self.model):
-            return Penalties(alpha, path.betas(part), path.fresh)
+        if self.steps or not _has_many_minima(self.model):
+            return Penalties(alpha, path.betas(part), path.fresh, epochs)
         # Of many local minima, that which the path leads to: the one which held-out rows have judged.
         for j in range(1, math.ceil(-math.log2(part)) if part > 0 else 1):
             path.step(2.0**-j)
@@ -182,19 +192,36 @@ class Search:
         at = _choose(losses, len(self.folds))
         return float(LARGEST_ALPHA * 4.0**-at * unit / self.growth)
 
-    def _part(self, alpha: float | Ridge, scales: tuple[float, ...]) -> float:
-        """The part of beta_max that is best on held-out rows."""
+    def _path(self, fold: Fold, alpha: float | Ridge, linear: list[Linear], scales: tuple[float, ...]) -> "Path":
+        design = Design(fold.train.X, SGD.row_order if self.steps else "sorted", self.seed)
+        solver = "sgd" if self.steps else self.recipe.solver_of_path(design)
+        judges = fold.held_out if self.steps else None
+        return Path(self.recipe, solver, design, fold.train, alpha, linear, scales, self.seeds, judges)
+
+    def _epochs(self, alpha: float | Ridge | None = None) -> tuple[int, ...] | None:
+        """As many as are best on held-out rows, with the recipe's own penalties; of each target."""
         if not self.folds:
-            return 0.5
+            return None
+        found = []
+        for fold, near in zip(self.folds, self.near, strict=True):
+            path = self._path(fold, self.recipe.alpha if alpha is None else alpha, near, ())
+            path.step(None)
+            found.append(path.epochs)
+        return _mean_of_epochs(found)
+
+    def _part(self, alpha: float | Ridge, scales: tuple[float, ...]) -> tuple[float, tuple[int, ...] | None]:
+        """The part of beta_max that is best on held-out rows, and the epochs of stochastic steps."""
+        if not self.folds:
+            return 0.5, None
         paths = []
         for fold, near in zip(self.folds, self.near, strict=True):
             own = alpha * fold.share if isinstance(alpha, float) and self.recipe.alpha is None else alpha
             linear = linear_models(self.model, self.loss, fold.train, own, near)
             share = fold.share / math.sqrt(self.growth)  # what noise can reach grows with the root of the rows
-            own_scales, design = tuple(share * s for s in scales), Design(fold.train.X, "sorted")
-            paths.append(Path(self.recipe, design, fold.train, own, linear, own_scales, self.seeds))
+            paths.append(self._path(fold, own, linear, tuple(share * s for s in scales)))
         designs = [Design(fold.held_out.X) for fold in self.folds]
         losses: list[np.ndarray] = []
+        epochs: list[tuple[int, ...] | None] = []
         for j in range(self.n_betas + 1):
             try:
                 if j:
@@ -207,10 +234,12 @@ class Search:
             except FloatingPointError:  # so weak a penalty lets values overflow
                 break
             losses.append(np.concatenate(found))
+            epochs.append(_mean_of_epochs([path.epochs for path in paths]) if self.steps else None)
             self._say("beta", scales[-1] * 2.0**-j, losses[-1])
             if self._is_past(losses, WORSE) or interrupts.interrupted():
                 break
-        return 2.0 ** -_choose(losses, len(self.folds))
+        at = _choose(losses, len(self.folds))
+        return 2.0**-at, epochs[round(at)]
 
     def _is_past(self, losses: list[np.ndarray], worse: float) -> bool:
         """Whether the best is behind: the last is worse beyond doubt, or this many times worse and not the first."""
@@ -223,41 +252,60 @@ class Search:
 
 
 class Path:
-    """All targets of some rows, from the linear model on, at ever smaller parts of the scales of beta."""
+    """All targets of some rows, from the linear model on, at ever smaller parts of the scales of beta. Where there are
+    rows to judge by, each step begins anew, and ends with the epoch that is best on them."""
 
     def __init__(
-        self, recipe: Recipe, design: Design, data: Rows, alpha: float | Ridge, linear: list[Linear],
-        scales: tuple[float, ...], seeds: np.ndarray,
+        self, recipe: Recipe, solver: str, design: Design, data: Rows, alpha: float | Ridge, linear: list[Linear],
+        scales: tuple[float, ...], seeds: np.ndarray, judges: Rows | None = None,
     ):  # fmt: skip
-        self.recipe, self.design, self.data = replace(recipe, alpha=alpha), design, data
+        self.recipe, self.solver, self.design, self.data = replace(recipe, alpha=alpha), solver, design, data
         self.scales, self.seeds = scales, seeds
         first = self.recipe.with_beta(1.0 if recipe.beta is None else recipe.beta)
         self.fresh = [
-            _beside(first.start(first.problem(self.design, y, data.weight), int(seed)), fit)
-            for y, seed, fit in zip(data.targets, seeds, linear, strict=True)
+            first.start(first.problem(self.design, y, data.weight), int(seed))
+            for y, seed in zip(data.targets, seeds, strict=True)
         ]
+        if linear:
+            self.fresh = [_beside(start, fit) for start, fit in zip(self.fresh, linear, strict=True)]
         self.parameters = [p._replace(factors=tuple(map(np.zeros_like, p.factors))) for p in self.fresh]
+        self.judges: list[Problem] | None = None
+        if judges is not None:
+            held_out = Design(judges.X)
+            self.judges = [first.problem(held_out, y, judges.weight) for y in judges.targets]
+        self.epochs = [1] * len(self.fresh)  # of the last step
 
     def betas(self, part: float) -> Any:
         found = tuple(part * scale for scale in self.scales)
         return found[0] if len(found) == 1 else found
 
-    def step(self, part: float) -> None:
-        """A few epochs from where the step before ended."""
-        name = self.recipe.solver_of_path(self.design)
-        recipe = self.recipe.with_beta(self.betas(part))
+    def step(self, part: float | None) -> None:
+        """A few epochs from where the step before ended; with the recipe's own beta where no part is named."""
+        recipe = self.recipe if part is None else self.recipe.with_beta(self.betas(part))
         few = self.data.nnz < NONZEROS_OF_FOLDS and _has_many_minima(self.recipe.model)
-        tol, epochs = TOL_OF_FEW if few else TOL, max(EPOCHS, solver_class(name).window or 0)
+        tol, epochs = TOL_OF_FEW if few else TOL, max(EPOCHS, solver_class(self.solver).window or 0)
         for t, (y, seed) in enumerate(zip(self.data.targets, map(int, self.seeds), strict=True)):
-            problem = recipe.problem(self.design, y, self.data.weight)
-            start = revived(self.parameters[t], self.fresh[t])
-            result = run(recipe.make_solver(name, seed), problem, start, max_iter=epochs, tol=tol)
+            problem, solver = recipe.problem(self.design, y, self.data.weight), recipe.make_solver(self.solver, seed)
+            stopping = None if self.judges is None else EarlyStopping(self.judges[t], 1, GAIN)
+            start = self.fresh[t] if stopping else revived(self.parameters[t], self.fresh[t])
+            result = run(
+                solver, problem, start, max_iter=epochs, tol=0 if stopping else tol,
+                hooks=(stopping,) if stopping else (), resumable=False,
+            )  # fmt: skip
             if result.interrupted and not interrupts.interrupted():
                 raise KeyboardInterrupt  # which nobody defers, and nothing has been learned yet
             self.parameters[t] = result.parameters
+            if stopping and stopping.best_parameters is not None:
+                self.parameters[t] = stopping.best_parameters
+                self.epochs[t] = 1 + int(np.argmin(stopping.losses))
 
     def predict(self, design: Design) -> np.ndarray:
         return Fitted(self.recipe.model, self.parameters).predict(design)
+
+
+def _mean_of_epochs(of_folds: list[list[int]]) -> tuple[int, ...]:
+    """For each target."""
+    return tuple(int(n) for n in np.rint(np.mean(of_folds, axis=0)))
 
 
 def _has_many_minima(model: Model) -> bool:

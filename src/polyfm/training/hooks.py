@@ -17,10 +17,11 @@ from polyfm.solvers import Monitor, Resume
 
 
 class EarlyStopping:
-    """Stop when the loss on held-out rows has not fallen for `patience` epochs; remember the best parameters."""
+    """Stop when the loss on held-out rows has not fallen for `patience` epochs, by this part of it (`gain`); remember
+    the best parameters."""
 
-    def __init__(self, problem: Objective, patience: int):
-        self.problem, self.patience = problem, patience
+    def __init__(self, problem: Objective, patience: int, gain: float = 0.0):
+        self.problem, self.patience, self.gain = problem, patience, gain
         self.best: float = np.inf
         self.best_parameters: Parameters | None = None
         self.waited = 0
@@ -34,10 +35,9 @@ class EarlyStopping:
         loss = self.problem.mean_loss(state.parameters)
         self.losses.append(loss)
         monitor.note = f"   validation loss {loss:.6g}"
+        self.waited = 0 if loss < (1 - self.gain) * self.best else self.waited + 1
         if loss < self.best:
-            self.best, self.best_parameters, self.waited = loss, state.parameters.copy(), 0
-        else:
-            self.waited += 1
+            self.best, self.best_parameters = loss, state.parameters.copy()
         return self.content
 
     def resume(self) -> Resume:

@@ -9,7 +9,16 @@ from polyfm.core.design import Design, RowOrder
 from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
-from polyfm.solvers import Solver, Staircase, automatic, automatic_local, make_solver, solver_class
+from polyfm.solvers import (
+    SGD,
+    Solver,
+    Staircase,
+    automatic,
+    automatic_local,
+    make_solver,
+    solver_class,
+    takes_steps,
+)
 from polyfm.training.initial import initial_parameters, nothing
 from polyfm.training.rank import Rank
 
@@ -32,6 +41,8 @@ class Recipe:
     n_threads: int = 1
     more: dict[str, Any] = field(default_factory=dict)  # options of the solver that only it has
     rank: Rank | None = None  # where the data choose the number of bases; the model's own is to choose penalties with
+    may_take_steps: bool = False  # whether "auto" may stand for stochastic steps, whose number the data choose
+    epochs: tuple[int, ...] | None = None  # that number, of each target
 
     @property
     def is_complete(self) -> bool:
@@ -48,13 +59,19 @@ class Recipe:
     def with_penalties(self, alpha: Any, beta: Any) -> "Recipe":
         return replace(self, alpha=alpha, beta=beta)
 
-    @property
-    def row_order(self) -> RowOrder:
-        return "sorted" if self.solver == "auto" else solver_class(self.solver).row_order
+    def takes_steps(self, X: Any) -> bool:
+        """Whether "auto" stands for stochastic steps on these data, a matrix or its design."""
+        able = self.may_take_steps and self.solver == "auto" and self.rank is None and not self.fit_lambdas
+        return able and takes_steps(self.model, X)
+
+    def row_order(self, X) -> RowOrder:
+        if self.solver == "auto":
+            return SGD.row_order if self.takes_steps(X) else "sorted"
+        return solver_class(self.solver).row_order
 
     def design(self, X, seed: int) -> Design:
         """X as the solver wants it."""
-        return Design(X, self.row_order, seed)
+        return Design(X, self.row_order(X), seed)
 
     def problem(self, design: Design, y: np.ndarray, weight: np.ndarray | None) -> Problem:
         return Problem.with_target(design, self.model, self.loss, y, weight, self.alpha, self.beta)
@@ -67,11 +84,13 @@ class Recipe:
     def solver_name(self, design: Design) -> str:
         if self.solver != "auto":
             return self.solver
-        return automatic(self.model, design) if self.rank is None else automatic_local(self.model, design)
+        if self.rank is not None:
+            return automatic_local(self.model, design)
+        return self.solver_of_path(design)
 
     def solver_of_path(self, design: Design) -> str:
         """Who goes along the path on which a penalty is chosen."""
-        return automatic(self.model, design)
+        return "sgd" if self.takes_steps(design) else automatic(self.model, design)
 
     def make_solver(self, name: str, seed: int) -> Solver:
         """The solver of this name, with those of the recipe's options that it has."""

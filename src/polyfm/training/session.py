@@ -61,6 +61,7 @@ class Session:
     checkpoint: Checkpoint | None = None
     watch: Watch | None = None
     more_hooks: Callable[[int], list[Hook]] = field(default=lambda target: [])
+    enough: tuple[int, ...] | None = None  # epochs of each target, where held-out rows have told
 
     def run(
         self,
@@ -98,6 +99,7 @@ class Session:
                 solver, task, parameters, max_iter=self.max_iter, tol=self.tol, verbose=self.verbose,
                 hooks=(*hooks, *([self.checkpoint] if self.checkpoint else [])), resume=resume,
                 first=running.first if running else None, history=running.history if running else None,
+                enough=self.enough[index] if self.enough else None,
             )  # fmt: skip
             outcomes.append(_outcome(task, result, stopping))
         return outcomes

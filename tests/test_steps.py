@@ -1,0 +1,198 @@
+"""Large tables of one-hot fields, where "auto" stands for stochastic steps, as many as are best on held-out rows."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_array_equal
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+from polyfm import (
+    FactorizationMachineClassifier,
+    FactorizationMachineClassifierCV,
+    FactorizationMachineOrdinal,
+    FactorizationMachineRegressor,
+)
+from polyfm.core.design import Design
+from polyfm.core.model import build_model
+from polyfm.solvers import registry
+from polyfm.solvers.monitor import Monitor
+from polyfm.training.checkpoint import Checkpoint
+from polyfm.training.hooks import EarlyStopping
+
+FIELDS, SIZE = 6, 12
+
+
+def clicks(n: int, seed: int = 0):
+    """One-hot fields, and classes drawn from a machine of rank 2 that is the same for all seeds."""
+    rng, truth = np.random.RandomState(seed), np.random.RandomState(7)
+    codes = rng.randint(SIZE, size=(n, FIELDS)) + SIZE * np.arange(FIELDS)
+    X = sp.csr_matrix((np.ones(codes.size), codes.ravel(), np.arange(0, codes.size + 1, FIELDS)))
+    P = 0.6 * truth.standard_normal((X.shape[1], 2))
+    f = 0.5 * (np.square(X @ P) - X @ np.square(P)).sum(axis=1) + X @ (0.3 * truth.standard_normal(X.shape[1]))
+    return X, np.where(rng.uniform(size=n) < 1 / (1 + np.exp(-f)), "yes", "no"), f
+
+
+@pytest.fixture
+def few_are_many(monkeypatch):
+    monkeypatch.setattr(registry, "MANY_NONZEROS", 2**12)
+
+
+def machine(**options):
+    return FactorizationMachineClassifier(**{"n_components": 4, "random_state": 0, "verbose": 0} | options)
+
+
+def of_lengths(lengths) -> sp.csr_matrix:
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    indices = np.concatenate([np.arange(n) for n in lengths])
+    return sp.csr_matrix((np.ones(len(indices)), indices, indptr), shape=(len(lengths), max(lengths)))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ([6] * 1000, True),
+        ([5, 7] * 500, True),  # gaps
+        ([6] * 100, False),  # few
+        ([4] * 2000, False),  # ratings: block descent
+        ([80] * 500, False),  # long rows: text
+        ([1] * 400 + [40] * 200, False),  # rows of unequal lengths: text
+    ],
+)
+def test_steps_are_for_many_rows_of_several_fields(few_are_many, lengths, expected):
+    model, X = build_model("anova", "direct", 2, 3, None, True, True), of_lengths(lengths)
+    for data in (X, X.tocsc(), sp.csr_array(X), Design(X, "shuffled")):
+        assert registry.takes_steps(model, data) is expected
+    assert not registry.takes_steps(model, X.toarray())
+    assert not registry.takes_steps(build_model("homogeneous", "direct", 2, 3, None, False, True), X)
+
+
+def test_a_large_table_is_learned_by_steps_that_are_better_than_the_linear_model_and_descent(few_are_many):
+    (X, y, _), (X_test, y_test, _) = clicks(6000), clicks(4000, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fm = machine().fit(X, y)
+    assert fm.solver_ == "sgd"
+    assert 1 <= fm.n_iter_ <= 10
+    linear = LogisticRegression().fit(X, y)
+    descent = machine(solver="cd").fit(X, y)
+    loss, others = log_loss(y_test, fm.predict_proba(X_test)), (linear, descent)
+    assert loss < min(log_loss(y_test, other.predict_proba(X_test)) for other in others) + 0.005
+    assert loss < log_loss(y_test, linear.predict_proba(X_test)) - 0.02
+    assert_array_equal(machine(n_jobs=2).fit(X, y).components_, fm.components_)
+
+
+def test_epochs_are_counted_for_given_penalties_and_max_iter_is_still_the_most(few_are_many):
+    X, y, _ = clicks(6000)
+    weak = machine(alpha=0.01, beta=0.01).fit(X, y)
+    to_the_end = machine(alpha=0.01, beta=0.01, solver="sgd", max_iter=200).fit(X, y)
+    assert weak.n_iter_ < to_the_end.n_iter_
+    X_test, y_test, _ = clicks(4000, 1)
+    assert log_loss(y_test, weak.predict_proba(X_test)) < log_loss(y_test, to_the_end.predict_proba(X_test))
+    with pytest.warns(match="Not converged after max_iter=1") if weak.n_iter_ > 1 else warnings.catch_warnings():
+        assert machine(alpha=0.01, beta=0.01, max_iter=1).fit(X, y).n_iter_ == 1
+    one = machine(beta=5.0).fit(X, y)
+    assert (one.solver_, one.beta_) == ("sgd", 5.0)
+
+
+def test_targets_are_regressed_with_weights_and_numbers_beside_the_fields(few_are_many):
+    X, _, f = clicks(6000)
+    rng = np.random.RandomState(3)
+    numbers = rng.standard_normal((X.shape[0], 2))
+    y = f + numbers[:, 0] * numbers[:, 1] + 0.3 * rng.standard_normal(X.shape[0])
+    wide = sp.hstack([X, sp.csr_matrix(numbers)]).tocsr()
+    weight = rng.uniform(0.5, 2, X.shape[0])
+    fm = FactorizationMachineRegressor(n_components=6, random_state=0).fit(wide[:5000], y[:5000], weight[:5000])
+    assert fm.solver_ == "sgd"
+    assert fm.score(wide[5000:], y[5000:]) > 0.8
+
+
+def test_several_classes_have_their_own_epochs(few_are_many):
+    X, _, f = clicks(6000)
+    y = np.digitize(f, np.quantile(f, [0.3, 0.7]))
+    fm = machine().fit(X, y)
+    assert fm.solver_ == "sgd"
+    assert fm.score(X, y) > 0.7
+
+
+def test_early_stopping_holds_out_its_own_rows(few_are_many):
+    X, y, _ = clicks(6000)
+    fm = machine(alpha=1.0, beta=2.0, early_stopping=True, n_iter_no_change=2).fit(X, y)
+    assert fm.solver_ == "sgd"
+    assert len(fm.validation_losses_) == fm.n_iter_
+    assert np.argmin(fm.validation_losses_) == fm.n_iter_ - 3 or fm.n_iter_ < 4
+
+
+def test_a_stopped_fit_goes_on_to_the_same_bits(few_are_many, tmp_path, monkeypatch):
+    X, y, _ = clicks(6000)
+    expected = machine(beta=2.0).fit(X, y)
+    assert expected.n_iter_ > 1
+    path, write = tmp_path / "fit", Checkpoint.__call__
+
+    def dies(self, monitor, state):
+        write(self, monitor, state)
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "__call__", dies)
+        with pytest.raises(MemoryError):
+            machine(beta=2.0, checkpoint=path, checkpoint_interval=1).fit(X, y)
+    assert path.exists()
+    again = machine(beta=2.0, checkpoint=path, checkpoint_interval=1).fit(X, y)
+    assert_array_equal(again.components_, expected.components_)
+    assert again.n_iter_ == expected.n_iter_
+
+
+def test_a_warm_start_goes_on_and_keeps_what_was_chosen(few_are_many):
+    X, y, _ = clicks(6000)
+    fm = machine(warm_start=True).fit(X, y)
+    beta, objective = fm.beta_, fm.objective_
+    fm.fit(X, y)
+    assert fm.beta_ == beta
+    assert fm.solver_ == "sgd"
+    assert fm.objective_ <= objective
+
+
+def test_what_compares_minima_descends(few_are_many):
+    X, y, _ = clicks(2000)
+    search = FactorizationMachineClassifierCV(n_components=2, n_betas=2, cv=2, random_state=0).fit(X, y)
+    assert search.solver_ == "cd"
+    assert machine(fit_lambdas=True, max_iter=20).fit(X, y).solver_ != "sgd"
+    assert machine(n_components="auto", max_components=3, gap_tol=0.5).fit(X, y).solver_ != "sgd"
+    assert FactorizationMachineOrdinal(n_components=2, random_state=0).fit(X, y).solver_ != "sgd"
+
+
+def test_without_rows_to_hold_out_steps_end_by_tol(few_are_many):
+    X = clicks(10)[0]
+    same = sp.vstack([X[:1]] * 5000).tocsr()  # which no hash tells from each other
+    labels = np.resize(["no", "yes"], 5000)
+    assert machine(alpha=1.0, beta=1.0).fit(same, labels).n_iter_ >= 1
+
+
+def test_enough_epochs_are_enough_whatever_the_objective_does():
+    monitor = Monitor(1.0, 100, 0.5, window=1, enough=3)
+    for objective in (0.99, 0.98):
+        assert not monitor(objective, None)
+    assert monitor(0.97, None)
+    assert monitor.converged
+    assert Monitor(1.0, 100, 0.5, history=[0.99, 0.98, 0.97], enough=3).done
+    assert Monitor(1.0, 2, 0.5, history=[0.99, 0.98], enough=3).done
+
+
+def test_early_stopping_may_ask_for_a_gain():
+    class Judge:
+        def __init__(self, losses):
+            self.losses = iter(losses)
+
+        def mean_loss(self, parameters):
+            return next(self.losses)
+
+    class State:
+        parameters = np.zeros(1)
+
+    monitor = Monitor(1.0, 100, 0.0)
+    stopping = EarlyStopping(Judge([1.0, 0.9, 0.899, 0.5]), patience=1, gain=0.01)
+    assert [stopping(monitor, State) for _ in range(3)] == [False, False, True]
+    assert stopping.best == 0.899  # too small a gain ends it, and is kept
