@@ -4,9 +4,11 @@ Where "auto" stands for stochastic steps, the number of epochs is chosen too: a 
 of it follows a change of units in X or y. docs/defaults.md has the rule in words, and what it was measured on.
 """
 
+import copy
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -221,25 +223,44 @@ class Search:
             paths.append(self._path(fold, own, linear, tuple(share * s for s in scales)))
         designs = [Design(fold.held_out.X) for fold in self.folds]
         losses: list[np.ndarray] = []
-        epochs: list[tuple[int, ...] | None] = []
-        for j in range(self.n_betas + 1):
+        epochs: list[tuple[int, ...]] = []
+
+        def judged(j: int) -> tuple[np.ndarray, tuple[int, ...]] | None:
+            along = [path.apart() for path in paths] if self.steps else paths
             try:
                 if j:
-                    for path in paths:
+                    for path in along:
                         path.step(2.0**-j)
                 found = [
                     _losses(fold, self.loss, path.predict(design))
-                    for fold, path, design in zip(self.folds, paths, designs, strict=True)
+                    for fold, path, design in zip(self.folds, along, designs, strict=True)
                 ]
             except FloatingPointError:  # so weak a penalty lets values overflow
+                return None
+            return np.concatenate(found), _mean_of_epochs([path.epochs for path in along])
+
+        for j, found in self._in_turn(judged):
+            if found is None:
                 break
-            losses.append(np.concatenate(found))
-            epochs.append(_mean_of_epochs([path.epochs for path in paths]) if self.steps else None)
+            losses.append(found[0])
+            epochs.append(found[1])
             self._say("beta", scales[-1] * 2.0**-j, losses[-1])
             if self._is_past(losses, WORSE) or interrupts.interrupted():
                 break
         at = _choose(losses, len(self.folds))
-        return 2.0**-at, epochs[round(at)]
+        return 2.0**-at, epochs[round(at)] if self.steps else None
+
+    def _in_turn(self, judged: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
+        """What is found at each step down from beta_max. Steps that begin anew are taken by several threads at once."""
+        n, at_once = self.n_betas + 1, self.recipe.n_threads if self.steps else 1
+        if at_once == 1:
+            yield from ((j, judged(j)) for j in range(n))
+            return
+        yield 0, judged(0)
+        with ThreadPoolExecutor(at_once) as pool:
+            for first in range(1, n, at_once):
+                some = range(first, min(first + at_once, n))
+                yield from zip(some, list(pool.map(judged, some)), strict=True)
 
     def _is_past(self, losses: list[np.ndarray], worse: float) -> bool:
         """Whether the best is behind: the last is worse beyond doubt, or this many times worse and not the first."""
@@ -274,6 +295,12 @@ class Path:
             held_out = Design(judges.X)
             self.judges = [first.problem(held_out, y, judges.weight) for y in judges.targets]
         self.epochs = [1] * len(self.fresh)  # of the last step
+
+    def apart(self) -> "Path":
+        """The same, to go its own way."""
+        other = copy.copy(self)
+        other.parameters, other.epochs = list(self.parameters), list(self.epochs)
+        return other
 
     def betas(self, part: float) -> Any:
         found = tuple(part * scale for scale in self.scales)
