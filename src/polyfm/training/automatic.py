@@ -164,10 +164,13 @@ class Search:
         starts = [revived(p, fresh) for p, fresh in zip(path.parameters, path.fresh, strict=True)]
         return Penalties(alpha, path.betas(part), starts)
 
-    def _say(self, name: str, value: float, losses: np.ndarray) -> None:
+    def _say(self, name: str, value: float, losses: np.ndarray, epochs: tuple[int, ...] = ()) -> None:
+        note = f"{name} {value:.3g}   held-out loss {losses.sum() / self.n_held_out:.6g}"
+        self._tell(note + (f"   {_in_words(epochs)}" if epochs else ""))
+
+    def _tell(self, note: str) -> None:
         self.said += 1
-        mean = losses.sum() / self.n_held_out
-        self.tell(self.said, N_ALPHAS + self.n_betas + 1, f"{name} {value:.3g}   held-out loss {mean:.6g}")
+        self.tell(self.said, N_ALPHAS + self.n_betas + 1, note)
 
     def alpha(self, unit: float) -> float:
         """Where the linear model alone is best on held-out rows; in proportion to the rows that it is trained on.
@@ -209,7 +212,9 @@ class Search:
             path = self._path(fold, self.recipe.alpha if alpha is None else alpha, near, ())
             path.step(None)
             found.append(path.epochs)
-        return _mean_of_epochs(found)
+        epochs = _mean_of_epochs(found)
+        self._tell(_in_words(epochs))
+        return epochs
 
     def _part(self, alpha: float | Ridge, scales: tuple[float, ...]) -> tuple[float, tuple[int, ...] | None]:
         """The part of beta_max that is best on held-out rows, and the epochs of stochastic steps."""
@@ -244,7 +249,7 @@ class Search:
                 break
             losses.append(found[0])
             epochs.append(found[1])
-            self._say("beta", scales[-1] * 2.0**-j, losses[-1])
+            self._say("beta", scales[-1] * 2.0**-j, losses[-1], found[1] if self.steps else ())
             if self._is_past(losses, WORSE) or interrupts.interrupted():
                 break
         at = _choose(losses, len(self.folds))
@@ -333,6 +338,10 @@ class Path:
 def _mean_of_epochs(of_folds: list[list[int]]) -> tuple[int, ...]:
     """For each target."""
     return tuple(int(n) for n in np.rint(np.mean(of_folds, axis=0)))
+
+
+def _in_words(epochs: tuple[int, ...]) -> str:
+    return f"{' '.join(map(str, epochs))} epoch(s)"
 
 
 def _has_many_minima(model: Model) -> bool:
