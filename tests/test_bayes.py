@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from polyfm import (
     BayesianFactorizationMachineRegressor,
     FactorizationMachineRegressor,
+    FactorizationMachineRegressorCV,
     explain,
     interactions,
     load_model,
@@ -24,6 +25,7 @@ from polyfm import (
 )
 from polyfm.cli.main import cli
 from polyfm.display import ConvergenceDisplay, CoverageDisplay
+from polyfm.estimators import bayes
 from polyfm.modelfile import ModelFileError, model_info
 from polyfm.training.hooks import watching
 
@@ -330,3 +332,68 @@ def test_counts_with_a_heavy_tail_are_told_of_their_logarithms(rng):
         with warnings.catch_warnings(record=True) as told:
             model.fit(X, targets)
         assert not any("log1p" in str(warning.message) for warning in told)
+
+
+def made_up_counts(n=4000, seed=0):
+    """Counts with far more variance than their mean: a few are hundreds of times as large as most."""
+    rng = np.random.RandomState(seed)
+    u = np.minimum((rng.pareto(1.0, n) * 6).astype(int), 119)
+    i = np.minimum((rng.pareto(1.0, n) * 5).astype(int), 79)
+    a, b, base = rng.standard_normal((120, 2)), rng.standard_normal((80, 2)), 0.5 * rng.standard_normal(120)
+    f = 0.5 * np.sum(a[u] * b[i], axis=1) + base[u]
+    y = rng.negative_binomial(0.3, 0.3 / (0.3 + np.exp(np.minimum(1.5 * f, 6)))).astype(float)
+    columns = np.column_stack([u, 120 + i]).ravel()
+    return sp.csr_matrix((np.ones(2 * n), columns, np.arange(0, 2 * n + 1, 2)), shape=(n, 200)), y
+
+
+@quiet
+@pytest.mark.filterwarnings("ignore:The targets are never negative")
+@pytest.mark.parametrize("inference", ["variational", "gibbs"])
+def test_counts_are_predicted_as_well_as_by_a_penalty_that_was_tuned(inference, monkeypatch):
+    errors = []
+    for seed in range(3):
+        X, y = made_up_counts(seed=seed)
+
+        def error(model, X=X, y=y):
+            return np.sqrt(np.mean((model.fit(X[:3000], y[:3000]).predict(X[3000:]) - y[3000:]) ** 2))
+
+        errors.append([error(FactorizationMachineRegressorCV(n_components=3, random_state=0))])
+        errors[-1].append(error(regressor(inference=inference)))
+        with monkeypatch.context() as patch:
+            patch.setattr(bayes, "has_heavy_tail", lambda y: False)
+            errors[-1].append(error(regressor(inference=inference)))
+    tuned, ours, learned = np.transpose(errors)
+    assert np.mean(ours / tuned) < 1.01
+    assert np.mean(ours / tuned) < np.mean(learned / tuned)
+
+
+@quiet
+@pytest.mark.filterwarnings("ignore:The targets are never negative")
+@pytest.mark.parametrize("inference", ["variational", "gibbs"])
+def test_a_fit_to_counts_goes_on_exactly_and_is_stored(inference, tmp_path):
+    X, y = made_up_counts()
+    options = {"inference": inference, "max_iter": 6, "tol": 0, "n_samples": 4, "thinning": 1}
+    whole = regressor(**options).fit(X, y)
+    assert np.all(np.diff(whole.history_["elbo"]) >= -1e-9 * abs(whole.history_["elbo"][-1]))
+
+    class KilledError(Exception):
+        pass
+
+    def kill(progress):
+        if progress.done == (4 if inference == "variational" else 19):
+            raise KilledError
+
+    model = regressor(**options, checkpoint=tmp_path / "checkpoint", checkpoint_interval=2)
+    with watching(kill), pytest.raises(KilledError):
+        model.fit(X, y)
+    model.fit(X, y)
+    warm = regressor(
+        **options | {"warm_start": True, "max_iter": 4 if inference == "variational" else 6, "n_samples": 2}
+    )
+    warm.fit(X, y).set_params(max_iter=2 if inference == "variational" else 6, n_samples=4).fit(X, y)
+    save_model(whole, tmp_path / "model.polyfm")
+    others = load_model(tmp_path / "model.polyfm"), pickle.loads(pickle.dumps(whole)), regressor(**options, n_jobs=2)
+    for other in (model, warm, *others[:2], others[2].fit(X, y)):
+        assert_array_equal(other.history_["elbo"], whole.history_["elbo"])
+        for a, b in zip(other.predict(X, return_std=True), whole.predict(X, return_std=True), strict=True):
+            assert_array_equal(a, b)

@@ -11,7 +11,7 @@ from scipy import stats
 from test_bayes import ratings, regressor
 
 from polyfm import load_model, save_model
-from polyfm.core.hyper import Hyper
+from polyfm.core.hyper import Hyper, Tied
 from polyfm.solvers.gibbs import Chain, GibbsSampling, State
 from polyfm.solvers.likelihood import CUT_PRECISION, folded, generator
 from polyfm.solvers.monitor import Monitor
@@ -27,9 +27,13 @@ def prior_state(sampler, problem, start, rng, wrong):
     begun = sampler.start._blank(problem, start)
     kinds = [(1, 1, 0)] * problem.model.fit_linear
     kinds += [(group.degree, group.n_bases, group.n_dummies) for group in problem.model.groups]
-    hypers, thetas = [], []
+    hypers, thetas, tau = [], [], rng.gamma(0.5) * 2
     for degree, n_bases, n_dummies in kinds:
         part: Part = sampler.start._part(problem, degree, n_bases, n_dummies, 1.0, 1.0)
+        if isinstance(part.hyper, Tied):
+            hypers.append(part.hyper)
+            thetas.append(rng.standard_normal(part.mean.shape) / np.sqrt(part.hyper.strength * tau))
+            continue
         shape = part.hyper.rate.shape
         lam = rng.gamma(0.5, size=shape) * 2
         mu = rng.standard_normal(shape) / np.sqrt(lam)
@@ -44,7 +48,7 @@ def prior_state(sampler, problem, start, rng, wrong):
     parameters.intercept[:] = 0.0
     f, z = problem.model.predict(parameters, problem.design), rng.standard_normal(n)
     if sampler.likelihood == "gaussian":
-        tau = rng.gamma(0.5) * 2
+        begun.likelihood.tie(sum(hyper.n_tied for hyper in hypers))
         begun.likelihood.s2, begun.likelihood.rate = 1.0, begun.likelihood.shape / tau
         begun.likelihood.z = f + wrong * z / np.sqrt(tau * problem.response.weight)
     else:
@@ -64,12 +68,13 @@ def numbers(state):
     parameters, hypers = state.parameters, state.chain.hypers
     p = parameters.factors[0][0, 0]
     f = state.chain.residuals + state.start.likelihood.z
-    found = [state.start.likelihood.tau, *(h.precision[0, 0] for h in hypers), *(h.mean[0, 0] for h in hypers)]
+    learned = [h for h in hypers if isinstance(h, Hyper)]
+    found = [state.start.likelihood.tau, *(h.precision[0, 0] for h in learned), *(h.mean[0, 0] for h in learned)]
     cuts = getattr(state.start.likelihood, "cuts", np.zeros(2))[1:-1]
     return [*found, *cuts, *p[:3], *parameters.coef[:2], p[0] * p[1], f[0], np.abs(f).max()]
 
 
-def smallest_p_value(degree, lower, steps, wrong=1.0, replicates=1000, iterations=4, likelihood="gaussian"):
+def smallest_p_value(degree, lower, steps, wrong=1.0, replicates=1000, iterations=4, likelihood="gaussian", tied=False):
     """Parameters and data from the prior, some iterations with the data as they are: parameters must still be as the
     prior has them. The smallest p-value of all numbers, times how many there are."""
     X = np.random.RandomState(0).standard_normal((7, 4)) * (np.random.RandomState(1).uniform(size=(7, 4)) < 0.8)
@@ -82,7 +87,7 @@ def smallest_p_value(degree, lower, steps, wrong=1.0, replicates=1000, iteration
     before, after = [], []
     for i in range(replicates):
         rng = np.random.RandomState(i)
-        sampler = GibbsSampling(seed=i, groups=np.array([0, 0, 1, 1]), likelihood=likelihood, steps=steps)
+        sampler = GibbsSampling(seed=i, groups=np.array([0, 0, 1, 1]), likelihood=likelihood, steps=steps, tied=tied)
         before.append(numbers(prior_state(sampler, problem, start, np.random.RandomState(replicates + i), 1.0)))
         state = prior_state(sampler, problem, start, rng, wrong)
         for _ in range(iterations):
@@ -96,6 +101,16 @@ def smallest_p_value(degree, lower, steps, wrong=1.0, replicates=1000, iteration
 @pytest.mark.parametrize(("degree", "lower", "steps"), [(2, None, "cd"), (2, None, "block"), (3, "explicit", "cd")])
 def test_iterations_leave_the_prior_as_it_is(degree, lower, steps):
     assert smallest_p_value(degree, lower, steps, replicates=500) > 0.01
+
+
+@pytest.mark.parametrize(("degree", "lower", "steps"), [(2, "augment", "cd"), (2, None, "block")])
+def test_tied_precisions_leave_the_prior_as_it_is(degree, lower, steps):
+    assert smallest_p_value(degree, lower, steps, replicates=500, tied=True) > 0.01
+
+
+def test_a_noise_that_forgets_what_is_tied_to_it_is_noticed(monkeypatch):
+    monkeypatch.setattr(Tied, "tied_squares", lambda self, means, variances: 0.0)
+    assert smallest_p_value(2, None, "cd", replicates=500, tied=True) < 1e-4
 
 
 @pytest.mark.slow

@@ -7,8 +7,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from problems import make_problem
+from scipy import stats
 
-from polyfm.core.hyper import G0, Groups, Hyper
+from polyfm.core.hyper import G0, Groups, Hyper, Tied, entropy
 from polyfm.loops import moments
 from polyfm.solvers.variational import HOLD, Variational
 
@@ -41,12 +42,13 @@ def test_the_variance_of_a_prediction_is_that_of_all_combinations(degree):
     assert_allclose(out[0], np.var(values), rtol=1e-10)
 
 
+@pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize(
     ("degree", "lower", "dense"), [(2, None, False), (2, None, True), (2, "augment", False), (3, "explicit", False)]
 )
-def test_the_bound_never_falls_and_squares_are_tracked(degree, lower, dense):
+def test_the_bound_never_falls_and_squares_are_tracked(degree, lower, dense, tied):
     problem, start = problem_of(degree, lower, dense)
-    solver = Variational(groups=np.array([0, 0, 1, 1, 1]))
+    solver = Variational(groups=np.array([0, 0, 1, 1, 1]), tied=tied)
     state = solver.init_state(problem, start)
     before = -solver.objective(problem, state)
     for epoch in range(40):
@@ -80,6 +82,45 @@ def test_every_coordinate_is_at_the_top_of_the_bound():
                     assert solver.bound(problem, state) <= best + 1e-7 * abs(best)
                     array[index] = old
     solver._publish(problem, state)
+
+
+def test_a_tied_precision_is_at_the_top_of_the_bound():
+    """No mean, no variance and no noise a little off makes the bound higher."""
+    problem, start = problem_of(3, "augment")
+    solver = Variational(tied=True)
+    state = solver.init_state(problem, start)
+    for _ in range(400):
+        solver.update(problem, state)
+    best, likelihood, bases = solver.bound(problem, state), state.likelihood, state.parts[-1]
+    assert len(state.parts) == 2  # the linear weights have a prior of their own
+    assert_allclose(bases.hyper.prior(likelihood.tau).strength / likelihood.tau, bases.hyper.strength)
+    for name in ("rate", "shape"):
+        old = getattr(likelihood, name)
+        for factor in (0.99, 1.01):
+            setattr(likelihood, name, old * factor)
+            assert solver.bound(problem, state) < best
+        setattr(likelihood, name, old)
+    for array in (bases.mean, bases.variance):
+        for index in [(0, 0), (1, 6)]:
+            for factor in (0.97, 1.03):
+                old = array[index]
+                array[index] = old * factor
+                solver._publish(problem, state)
+                solver._refresh(problem, state)
+                assert solver.bound(problem, state) <= best + 1e-7 * abs(best)
+                array[index] = old
+
+
+def test_what_the_bound_has_of_tied_parameters_is_their_expected_log_density():
+    rng = np.random.RandomState(0)
+    groups = Groups.from_labels(np.zeros(3, dtype=int))
+    theta, s, tau = rng.standard_normal((2, 3)), 2.5, 0.7
+    tied = Tied(groups, 2, s)
+    variances = rng.uniform(0.5, 1, (2, 3))
+    draws = theta + np.sqrt(variances) * rng.standard_normal((200_000, 2, 3))
+    expected = stats.norm(0, 1 / np.sqrt(s * tau)).logpdf(draws).sum(axis=(1, 2)).mean()
+    by_rows = 0.5 * tied.n_tied * np.log(tau / (2 * np.pi)) - 0.5 * tau * tied.tied_squares(theta, variances)
+    assert_allclose(by_rows + tied.bound(theta, variances) - entropy(variances), expected, rtol=5e-3)
 
 
 def test_a_single_feature_has_the_exact_posterior():

@@ -9,6 +9,11 @@ g0 + N and mun = sum theta / kappa, the posterior of (mu, lam) is again of this 
     lam ~ Gamma((a0 + N) / 2, (b0 + sum theta^2 - kappa mun^2) / 2),   mu | lam ~ N(mun, 1 / (kappa lam)).
 
 That is a draw (Gibbs) or, with E theta^2 for theta^2, the best factor of a mean-field posterior (variational).
+
+Where the noise has a heavy tail, a precision that is learned from the parameters trusts it too much (decision 0016).
+Precisions of the bases are then tied to that of the noise, tau, which is learned:
+
+    theta_js ~ N(0, 1 / (strength tau))
 """
 
 import math
@@ -18,6 +23,7 @@ import numpy as np
 from scipy.special import gammaln, psi
 
 from polyfm.core.penalty import Ridge
+from polyfm.loops.prior import Prior
 
 A0 = G0 = 1.0
 
@@ -47,6 +53,10 @@ class Hyper(NamedTuple):
     mean: np.ndarray  # of mu
     kappa: np.ndarray
 
+    @property
+    def n_tied(self) -> int:
+        return 0
+
     @classmethod
     def held(cls, groups: Groups, n_bases: int, precision: float, b0: float) -> "Hyper":
         """The precision is known, and the mean is 0, however large the group is."""
@@ -72,9 +82,23 @@ class Hyper(NamedTuple):
         """E lam."""
         return self.shape / self.rate
 
+    def prior(self, tau: float) -> Prior:
+        """For loops of variational inference."""
+        return Prior(self.groups.of, self.precision, self.mean)
+
     def ridge(self, tau: float) -> Ridge:
         """Penalties in units of squared residuals, whose precision is tau."""
         return Ridge(self.precision / tau, self.groups.of, self.mean)
+
+    def tied_squares(self, means: np.ndarray, variances: np.ndarray | None) -> float:
+        return 0.0
+
+    def kept(self) -> dict[str, np.ndarray]:
+        """What `restored` needs, for checkpoints."""
+        return {"b0": np.array([self.b0]), "rate": self.rate, "centre": self.mean}
+
+    def restored(self, arrays: dict[str, np.ndarray]) -> "Hyper":
+        return self._replace(b0=float(arrays["b0"][0]), rate=arrays["rate"].copy(), mean=arrays["centre"].copy())
 
     def bound(self, means: np.ndarray, variances: np.ndarray) -> float:
         """What the parameters and their hyper-parameters contribute to the evidence lower bound:
@@ -88,6 +112,51 @@ class Hyper(NamedTuple):
         total += 0.5 * (np.log(G0 / self.kappa) + 1.0) - 0.5 * G0 * (lam * self.mean**2 + 1.0 / self.kappa)
         total -= gamma_divergence(a, b, A0 / 2, self.b0 / 2)
         return float(np.sum(total)) + entropy(variances)
+
+
+class Tied(NamedTuple):
+    """Precisions that are `strength` times that of the noise. To the noise a parameter is then what one more row is: a
+    residual theta of this weight (`tied_squares`)."""
+
+    groups: Groups
+    n_bases: int
+    strength: float
+
+    @property
+    def n_tied(self) -> int:
+        """How many parameters there are."""
+        return len(self.groups.of) * self.n_bases
+
+    def _by_group(self, value: float) -> np.ndarray:
+        return np.full((len(self.groups.sizes), self.n_bases), value)
+
+    def given(self, means: np.ndarray, variances: np.ndarray | None) -> "Tied":
+        """Nothing is learned."""
+        return self
+
+    def draw(self, rng: np.random.Generator) -> "Tied":
+        return self
+
+    def prior(self, tau: float) -> Prior:
+        return Prior(self.groups.of, self._by_group(self.strength * tau), self._by_group(0.0))
+
+    def ridge(self, tau: float) -> Ridge:
+        return Ridge(self._by_group(self.strength), self.groups.of, self._by_group(0.0))
+
+    def tied_squares(self, means: np.ndarray, variances: np.ndarray | None) -> float:
+        """strength E sum theta^2."""
+        squares = float(np.sum(means**2)) + (0.0 if variances is None else float(np.sum(variances)))
+        return self.strength * squares
+
+    def kept(self) -> dict[str, np.ndarray]:
+        return {"strength": np.array([self.strength])}
+
+    def restored(self, arrays: dict[str, np.ndarray]) -> "Tied":
+        return self._replace(strength=float(arrays["strength"][0]))
+
+    def bound(self, means: np.ndarray, variances: np.ndarray) -> float:
+        """As that of `Hyper`, less what the noise has as its own: a parameter is a row of the likelihood."""
+        return 0.5 * self.n_tied * math.log(self.strength) + entropy(variances)
 
 
 def entropy(variances: np.ndarray) -> float:

@@ -239,9 +239,12 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
         self, recipe: Recipe, design: Design, X, targets, *args, **options
     ) -> tuple[Recipe, list[Parameters]]:
         if has_heavy_tail(targets[0]):
+            recipe = replace(recipe, more=recipe.more | {"tied": True})
             warnings.warn(
                 "The targets are never negative, and the largest is far beyond all that is normal: counts or amounts, "
-                "whose errors are not Gaussian. Fit their logarithms: sklearn.compose.TransformedTargetRegressor("
+                "whose errors are not Gaussian. Priors follow the noise, so that predictions are not led astray; but "
+                "intervals are too wide for most rows, and squared errors see little but the largest. Where small "
+                "targets matter as much, fit logarithms: sklearn.compose.TransformedTargetRegressor("
                 "model, func=np.log1p, inverse_func=np.expm1).",
                 stacklevel=2,
             )

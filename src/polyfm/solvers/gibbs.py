@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from polyfm.core.hyper import Hyper
+from polyfm.core.hyper import Hyper, Tied
 from polyfm.core.parameters import Parameters
 from polyfm.core.penalty import Penalty
 from polyfm.core.problem import Problem
@@ -25,10 +25,11 @@ from polyfm.solvers.block_descent import BlockDescent
 from polyfm.solvers.coordinate_descent import CoordinateDescent
 from polyfm.solvers.likelihood import generator, key_of, weighted_sum
 from polyfm.solvers.monitor import Monitor
-from polyfm.solvers.variational import Variational
+from polyfm.solvers.variational import Variational, numbered, of_number
 
 REFRESH = 10  # iterations after which residuals are computed anew
 BURN_IN = 10  # iterations before the first that may be kept
+OF_HYPERS = "b0", "rate", "centre", "strength"  # what checkpoints have of them
 HYPER, INTERCEPT = 1, 2  # what random numbers are for; the likelihood's own are 0
 
 
@@ -37,7 +38,7 @@ class Chain:
     """Where the chain is, beside the parameters and the likelihood."""
 
     steps: Any  # the state of the solver that draws parameters
-    hypers: list[Hyper]  # the linear weights first, where there are any
+    hypers: list[Hyper | Tied]  # the linear weights first, where there are any
 
     @property
     def residuals(self) -> np.ndarray:
@@ -67,6 +68,7 @@ class GibbsSampling(Solver):
     seed: int = 0
     groups: np.ndarray | None = None
     likelihood: str = "gaussian"
+    tied: bool = False
     n_samples: int = 50
     thinning: int = 2
     warm_up: int = 200
@@ -83,7 +85,7 @@ class GibbsSampling(Solver):
 
     @property
     def start(self) -> Variational:
-        return Variational(self.n_threads, self.seed, self.groups, self.likelihood)
+        return Variational(self.n_threads, self.seed, self.groups, self.likelihood, self.tied)
 
     # -- start --------------------------------------------------------------------------------------------------------
 
@@ -138,7 +140,10 @@ class GibbsSampling(Solver):
         if state.iteration % REFRESH == 0:
             self._refresh(problem, state)
         parameters, residuals = chain.steps.parameters, chain.residuals
-        likelihood.draw(problem, residuals, self.seed, state.iteration)
+        thetas = ([parameters.coef[None]] if problem.model.fit_linear else []) + [P[:, 0] for P in parameters.factors]
+        pairs = [(hyper, theta.astype(np.float64)) for hyper, theta in zip(chain.hypers, thetas, strict=True)]
+        tied = sum(hyper.tied_squares(theta, None) for hyper, theta in pairs)
+        likelihood.draw(problem, residuals, self.seed, state.iteration, tied)
         tau = likelihood.tau
         if problem.model.fit_intercept:
             n = problem.total_weight
@@ -148,15 +153,11 @@ class GibbsSampling(Solver):
             parameters.intercept[:] += delta
             residuals += parameters.intercept[0] - before  # by what it has changed indeed, rounded
         rng = generator(self.seed, state.iteration, HYPER)
-        thetas = ([parameters.coef[None]] if problem.model.fit_linear else []) + [P[:, 0] for P in parameters.factors]
-        chain.hypers = [
-            hyper.given(theta.astype(np.float64), None).draw(rng)
-            for hyper, theta in zip(chain.hypers, thetas, strict=True)
-        ]
+        chain.hypers = [hyper.given(theta, None).draw(rng) for hyper, theta in pairs]
         rule = Gibbs(*key_of(self.seed), state.iteration, 1 / tau)
         self._steps(rule).descend(self._conditional(problem, chain.hypers, tau), chain.steps)
 
-    def _conditional(self, problem: Problem, hypers: list[Hyper], tau: float) -> Problem:
+    def _conditional(self, problem: Problem, hypers: list[Hyper | Tied], tau: float) -> Problem:
         """The problem whose penalties are the priors. The intercept has been drawn."""
         model, hypers = problem.model, list(hypers)
         linear = hypers.pop(0).ridge(tau) if model.fit_linear else problem.penalty.alpha
@@ -204,14 +205,14 @@ class GibbsSampling(Solver):
         arrays |= {"iteration": np.array([state.iteration]), "sampling": np.array(state.trace).reshape(-1, 3)}
         arrays |= {"residuals": state.chain.residuals.copy()}
         for i, hyper in enumerate(state.chain.hypers):
-            arrays |= {f"rate{i}": hyper.rate, f"centre{i}": hyper.mean}
+            arrays |= numbered(i, hyper.kept())
         arrays |= _under("chain/", state.parameters.to_arrays())
         return arrays | _under("samples/", _stacked(state.samples))
 
     def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
         of_start = self.start.resume_shapes(problem, parameters)
         shapes = _under("start/", of_start) | {"first": (1,), "iteration": (1,), "sampling": (None, 3)}
-        shapes |= {name: shape for name, shape in of_start.items() if name.startswith(("rate", "centre"))}
+        shapes |= {name: shape for name, shape in of_start.items() if name.startswith(OF_HYPERS)}
         of_chain = {name: array.shape for name, array in parameters.to_arrays().items()}
         shapes |= _under("chain/", of_chain) | {"residuals": (problem.design.shape[0],), "samples/noise": (None, 1)}
         shapes["samples/cuts"] = (None, None)
@@ -226,7 +227,7 @@ class GibbsSampling(Solver):
         chain = Chain(self._steps(None).init_state(problem, parameters), [part.hyper for part in state.start.parts])
         chain.residuals[:] = resume["residuals"]
         for i, hyper in enumerate(chain.hypers):
-            chain.hypers[i] = hyper._replace(rate=resume[f"rate{i}"].copy(), mean=resume[f"centre{i}"].copy())
+            chain.hypers[i] = hyper.restored(of_number(i, resume))
         state.chain = chain
         samples = _below("samples/", resume)
         n = len(samples.get("noise", ()))

@@ -9,6 +9,8 @@ A likelihood has
 - ``bound(problem, squares)``: its part of the evidence lower bound,
 - ``draw(problem, residuals, seed, iteration)``: draw all that is its own, given the residuals (likewise brought up to
   date), and ``log_likelihood(problem, residuals)`` afterwards,
+- ``tie(n)``: the precisions of n parameters are tied to `tau` (`core.hyper.Tied`). The three methods above take the
+  sum of their squares, `tied`, as the last argument,
 - ``kept()``, what a model needs of it to predict,
 - ``resume()`` and ``restore(arrays)``, for checkpoints; `shapes` says what they look like.
 """
@@ -49,6 +51,9 @@ def generator(seed: int, iteration: int, purpose: int) -> np.random.Generator:
 class Likelihood:
     """What likelihoods share."""
 
+    def tie(self, n: int) -> None:
+        """The noise of latent targets is known: nothing is tied to it."""
+
     def kept(self) -> Resume:
         """What a model keeps of it, beside the noise."""
         return {}
@@ -64,6 +69,13 @@ class Gaussian(Likelihood):
         self.n, self.shape = problem.total_weight, (A0 + problem.total_weight) / 2
         self.smallest = TINY * max(weighted_sum(problem, self.z**2) / self.n, 1e-200)
         self.s2, self.rate = 1.0, self.shape
+        self.n_tied = 0
+
+    def tie(self, n: int) -> None:
+        """Each is like a row. The precision stays what it is."""
+        tau, self.n_tied = self.tau, n
+        self.shape = (A0 + self.n + n) / 2
+        self.rate = self.shape / tau
 
     def constant(self, problem: Problem) -> float:
         """The best prediction that is the same for all."""
@@ -77,18 +89,18 @@ class Gaussian(Likelihood):
     def tau(self) -> float:
         return self.shape / self.rate
 
-    def learn(self, problem: Problem, residuals: np.ndarray, squares: float) -> float:
-        self.rate = (self.s2 + max(squares, 0.0)) / 2
+    def learn(self, problem: Problem, residuals: np.ndarray, squares: float, tied: float = 0.0) -> float:
+        self.rate = (self.s2 + max(squares, 0.0) + tied) / 2
         return squares
 
-    def bound(self, problem: Problem, squares: float) -> float:
-        value = 0.5 * self.n * (psi(self.shape) - math.log(self.rate) - math.log(2 * math.pi))
-        value -= 0.5 * self.tau * squares + gamma_divergence(self.shape, self.rate, A0 / 2, self.s2 / 2)
+    def bound(self, problem: Problem, squares: float, tied: float = 0.0) -> float:
+        value = 0.5 * (self.n + self.n_tied) * (psi(self.shape) - math.log(self.rate) - math.log(2 * math.pi))
+        value -= 0.5 * self.tau * (squares + tied) + gamma_divergence(self.shape, self.rate, A0 / 2, self.s2 / 2)
         return float(value)
 
-    def draw(self, problem: Problem, residuals: np.ndarray, seed: int, iteration: int) -> None:
+    def draw(self, problem: Problem, residuals: np.ndarray, seed: int, iteration: int, tied: float = 0.0) -> None:
         squares = weighted_sum(problem, residuals.astype(np.float64) ** 2)
-        tau = generator(seed, iteration, 0).gamma(self.shape) * 2 / (self.s2 + squares)
+        tau = generator(seed, iteration, 0).gamma(self.shape) * 2 / (self.s2 + squares + tied)
         self.rate = self.shape / tau
 
     def log_likelihood(self, problem: Problem, residuals: np.ndarray) -> float:
@@ -126,7 +138,7 @@ class Probit(Likelihood):
     def begin(self, problem: Problem, residuals: np.ndarray) -> None:
         self.learn(problem, residuals, 0.0)
 
-    def learn(self, problem: Problem, residuals: np.ndarray, squares: float) -> float:
+    def learn(self, problem: Problem, residuals: np.ndarray, squares: float, tied: float = 0.0) -> float:
         before = weighted_sum(problem, residuals**2)
         f, new = residuals + self.z, np.empty(len(residuals))
         self.evidence, self.squares = ordered.expect(self.codes, self.weight, self.cuts, f, new)
@@ -134,12 +146,12 @@ class Probit(Likelihood):
         residuals[:] = new
         return squares - before + self.squares
 
-    def bound(self, problem: Problem, squares: float) -> float:
+    def bound(self, problem: Problem, squares: float, tied: float = 0.0) -> float:
         """E log p(y, z | f) + H(z) at the best latent targets, those of `learn`: log P(class) at the expected
         predictions, less half of their variances."""
         return self.evidence - 0.5 * (squares - self.squares)
 
-    def draw(self, problem: Problem, residuals: np.ndarray, seed: int, iteration: int) -> None:
+    def draw(self, problem: Problem, residuals: np.ndarray, seed: int, iteration: int, tied: float = 0.0) -> None:
         f, new = residuals + self.z, np.empty(len(residuals))
         ordered.draw(self.codes, self.weight, self.cuts, f, *key_of(seed), iteration, new)
         self.z = f - new
@@ -172,14 +184,14 @@ class Ordered(Probit):
     def constant(self, problem: Problem) -> float:
         return 0.0
 
-    def learn(self, problem: Problem, residuals: np.ndarray, squares: float) -> float:
+    def learn(self, problem: Problem, residuals: np.ndarray, squares: float, tied: float = 0.0) -> float:
         self.cuts = folded(self._mode(residuals + self.z)[0])
         return super().learn(problem, residuals, squares)
 
-    def bound(self, problem: Problem, squares: float) -> float:
+    def bound(self, problem: Problem, squares: float, tied: float = 0.0) -> float:
         return super().bound(problem, squares) - 0.5 * CUT_PRECISION * float(np.sum(unfolded(self.cuts) ** 2))
 
-    def draw(self, problem: Problem, residuals: np.ndarray, seed: int, iteration: int) -> None:
+    def draw(self, problem: Problem, residuals: np.ndarray, seed: int, iteration: int, tied: float = 0.0) -> None:
         self._draw_cuts(residuals + self.z, generator(seed, iteration, 0))
         super().draw(problem, residuals, seed, iteration)
 

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
-from polyfm.core.hyper import Groups, Hyper, entropy
+from polyfm.core.hyper import Groups, Hyper, Tied, entropy
 from polyfm.core.model import Model
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
 from polyfm.core.threads import Team
 from polyfm.loops import moments
-from polyfm.loops.prior import Prior
 from polyfm.solvers.base import Resume, Solver
 from polyfm.solvers.likelihood import LIKELIHOODS, weighted_sum
 from polyfm.solvers.schedule import N_SHARES, Plan, Schedule
@@ -41,7 +40,11 @@ class Part:
     n_dummies: int
     mean: np.ndarray
     variance: np.ndarray
-    hyper: Hyper
+    hyper: Hyper | Tied
+
+    @property
+    def tied_squares(self) -> float:
+        return self.hyper.tied_squares(self.mean, self.variance)
 
 
 @dataclass
@@ -62,12 +65,14 @@ class State:
 
 @dataclass(frozen=True)
 class Variational(Solver):
-    """`groups` is the group of each feature, counted from 0; None: all are in one."""
+    """`groups` is the group of each feature, counted from 0; None: all are in one. `tied`: the precisions of bases are
+    in units of the noise's, and are not learned on their own."""
 
     n_threads: int = 1
     seed: int = 0
     groups: np.ndarray | None = None
     likelihood: str = "gaussian"
+    tied: bool = False
 
     summary = "variational inference"
     epoch = "one pass over the means and variances of all parameters"
@@ -106,12 +111,13 @@ class Variational(Solver):
             # quarter of it.
             scale = (group.n_bases * size * likelihood.tau) ** (1 / group.degree) or 1.0
             prior = scale * 4.0 ** (1 / group.degree)
-            part = self._part(problem, group.degree, group.n_bases, group.n_dummies, scale, prior)
+            part = self._part(problem, group.degree, group.n_bases, group.n_dummies, scale, prior, likelihood.tau)
             part.mean[:] = rng.standard_normal(part.mean.shape) * SPREAD / math.sqrt(scale)
             state.parts.append(part)
+        likelihood.tie(sum(part.hyper.n_tied for part in state.parts))
         self._publish(problem, state)
         self._refresh(problem, state)
-        state.squares = likelihood.learn(problem, S[:, 0], state.squares)
+        self._learn(problem, state)
         return state
 
     def _blank(self, problem: Problem, parameters: Parameters) -> State:
@@ -128,13 +134,24 @@ class Variational(Solver):
         return State(parameters, S, self._plan(problem), weight, design.derived(mean_squares), likelihood)
 
     def _part(
-        self, problem: Problem, degree: int, n_bases: int, n_dummies: int, precision: float, prior: float
+        self,
+        problem: Problem,
+        degree: int,
+        n_bases: int,
+        n_dummies: int,
+        precision: float,
+        prior: float,
+        tau: float = 1.0,
     ) -> Part:
-        """Means of 0. The precision is held; what it is expected to be later is `prior`."""
+        """Means of 0. The precision is held; what it is expected to be later is `prior`. One that is tied is that from
+        the start, in units of the noise's precision tau."""
         d = problem.design.shape[1]
         labels = np.zeros(d, dtype=np.int64) if self.groups is None else np.asarray(self.groups, dtype=np.int64)
         dummies = np.full(n_dummies, labels.max() + 1)
-        hyper = Hyper.held(Groups.from_labels(np.concatenate([labels, dummies])), n_bases, precision, 1 / prior)
+        groups = Groups.from_labels(np.concatenate([labels, dummies]))
+        hyper: Hyper | Tied = Hyper.held(groups, n_bases, precision, 1 / prior)
+        if self.tied and degree > 1:
+            hyper = Tied(groups, n_bases, prior / tau)
         shape = n_bases, d + n_dummies
         variance = np.full(shape, CERTAINTY**2 / precision)
         return Part(moments.moments_of(degree), n_dummies, np.zeros(shape), variance, hyper)
@@ -164,9 +181,8 @@ class Variational(Solver):
             "trace": np.array(state.trace).reshape(-1, 3),
         }
         for i, part in enumerate(state.parts):
-            hyper = part.hyper
-            arrays |= {f"mean{i}": part.mean.copy(), f"variance{i}": part.variance.copy(), f"rate{i}": hyper.rate}
-            arrays |= {f"centre{i}": hyper.mean, f"b0{i}": np.array([hyper.b0])}
+            arrays |= {f"mean{i}": part.mean.copy(), f"variance{i}": part.variance.copy()}
+            arrays |= numbered(i, part.hyper.kept())
         return arrays | state.likelihood.resume()
 
     def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
@@ -180,8 +196,8 @@ class Variational(Solver):
         kinds = [(1, 0)] * problem.model.fit_linear + [(g.n_bases, g.n_dummies) for g in problem.model.groups]
         for i, (n_bases, n_dummies) in enumerate(kinds):
             by_group = n_groups + (n_dummies > 0), n_bases
-            shapes |= {f"mean{i}": (n_bases, d + n_dummies), f"variance{i}": (n_bases, d + n_dummies), f"b0{i}": (1,)}
-            shapes |= {f"rate{i}": by_group, f"centre{i}": by_group}
+            shapes |= {f"mean{i}": (n_bases, d + n_dummies), f"variance{i}": (n_bases, d + n_dummies)}
+            shapes |= numbered(i, {"b0": (1,), "rate": by_group, "centre": by_group, "strength": (1,)})
         return shapes
 
     def _restore(self, problem: Problem, state: State, resume: Resume) -> None:
@@ -189,15 +205,15 @@ class Variational(Solver):
         state.squares, state.intercept, state.intercept_variance = resume["numbers"].tolist()
         state.epoch = int(resume["epoch"][0])
         state.trace = [tuple(row) for row in resume["trace"].tolist()]
-        state.likelihood.restore(resume)
         kinds = [(1, 1, 0)] * problem.model.fit_linear
         kinds += [(g.degree, g.n_bases, g.n_dummies) for g in problem.model.groups]
         for i, kind in enumerate(kinds):
             part = self._part(problem, *kind, 1.0, 1.0)
             part.mean[:], part.variance[:] = resume[f"mean{i}"], resume[f"variance{i}"]
-            b0 = float(resume[f"b0{i}"][0])
-            part.hyper = part.hyper._replace(b0=b0, rate=resume[f"rate{i}"].copy(), mean=resume[f"centre{i}"].copy())
+            part.hyper = part.hyper.restored(of_number(i, resume))
             state.parts.append(part)
+        state.likelihood.tie(sum(part.hyper.n_tied for part in state.parts))
+        state.likelihood.restore(resume)
         self._publish(problem, state)
 
     # -- epochs -------------------------------------------------------------------------------------------------------
@@ -218,7 +234,7 @@ class Variational(Solver):
         self._publish(problem, state)
         if state.epoch % REFRESH == 0:
             self._refresh(problem, state)
-        state.squares = state.likelihood.learn(problem, state.S[:, 0], state.squares)
+        self._learn(problem, state)
         bound = self.bound(problem, state)
         state.trace.append((bound, 1 / math.sqrt(state.likelihood.tau), _rank(state)))
         return -bound
@@ -226,7 +242,7 @@ class Variational(Solver):
     def settle(self, problem: Problem, state: State) -> float:
         self._publish(problem, state)
         self._refresh(problem, state)
-        state.squares = state.likelihood.learn(problem, state.S[:, 0], state.squares)
+        self._learn(problem, state)
         return -self.bound(problem, state)
 
     def learned(self, problem: Problem, state: State) -> Resume:
@@ -241,10 +257,18 @@ class Variational(Solver):
 
     def bound(self, problem: Problem, state: State) -> float:
         """The evidence lower bound."""
-        value = state.likelihood.bound(problem, state.squares)
+        value = state.likelihood.bound(problem, state.squares, self._tied_squares(state))
         if problem.model.fit_intercept:
             value += entropy(np.array([state.intercept_variance]))
         return float(value + sum(part.hyper.bound(part.mean, part.variance) for part in state.parts))
+
+    def _learn(self, problem: Problem, state: State) -> None:
+        """What the likelihood has of its own."""
+        state.squares = state.likelihood.learn(problem, state.S[:, 0], state.squares, self._tied_squares(state))
+
+    @staticmethod
+    def _tied_squares(state: State) -> float:
+        return sum(part.tied_squares for part in state.parts)
 
     def _sweep(self, problem: Problem, state: State) -> None:
         design, weight, S = problem.design, state.weight, state.S
@@ -262,9 +286,8 @@ class Variational(Solver):
         threads = min(self.n_threads, N_SHARES) if design.is_sparse and schedule.groups is not None else 1
         with Team(threads) as team:
             for part in state.parts:
-                hyper, changes = part.hyper, np.zeros(part.mean.shape)
-                prior = Prior(hyper.groups.of, hyper.precision, hyper.mean)
-                step = part.form, weight, prior, tau, *data, tuple(state.plan), design.ones.indptr
+                changes = np.zeros(part.mean.shape)
+                step = part.form, weight, part.hyper.prior(tau), tau, *data, tuple(state.plan), design.ones.indptr
                 arrays = S, part.mean, part.variance, changes
                 team.together(lambda *me, step=step, arrays=arrays: moments.epoch(*step, *me, *arrays))
                 state.squares += float(changes.sum())
@@ -292,6 +315,15 @@ class Variational(Solver):
             M, V = np.ascontiguousarray(part.mean.T), np.ascontiguousarray(part.variance.T)
             moments.add_variances(part.form.degree_slots, part.n_dummies, rows, M, V, 0, n, out)
         return out
+
+
+def numbered(i: int, arrays: dict[str, Any]) -> dict[str, Any]:
+    """Names in a checkpoint of what belongs to part i."""
+    return {f"{name}{i}": array for name, array in arrays.items()}
+
+
+def of_number(i: int, arrays: dict[str, Any]) -> dict[str, Any]:
+    return {name.removesuffix(str(i)): array for name, array in arrays.items() if name.endswith(str(i))}
 
 
 def _degrees(model: Model) -> list[int]:
