@@ -40,7 +40,8 @@ class Groups(NamedTuple):
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """(bases, features) -> (groups, bases): sums over the features of each group, in their order."""
-        return np.stack([np.bincount(self.of, weights=row, minlength=len(self.sizes)) for row in values], axis=1)
+        of = self.of.astype(np.intp)  # once, and not for every basis
+        return np.stack([np.bincount(of, weights=row, minlength=len(self.sizes)) for row in values], axis=1)
 
 
 class Hyper(NamedTuple):

@@ -54,6 +54,46 @@ def add_products(left, right, m, out, a, b, scale):
 
 
 @inline
+def add_wide_products(left, right, m, out, a, b):
+    """out += left^T right, over the first m rows of both: half as many rows of `out`, from a on, and twice as many
+    columns, from b on. A row of `right` is read once for two vectors' worth of sums, of which there are as many."""
+    s0 = s1 = s2 = s3 = t0 = t1 = t2 = t3 = 0.0 * out[a, lanes(b)]
+    for z in range(m):
+        row = right[z, lanes(b)]
+        more = right[z, lanes(b + LANES)]
+        s0 += left[z, a] * row
+        t0 += left[z, a] * more
+        s1 += left[z, a + 1] * row
+        t1 += left[z, a + 1] * more
+        s2 += left[z, a + 2] * row
+        t2 += left[z, a + 2] * more
+        s3 += left[z, a + 3] * row
+        t3 += left[z, a + 3] * more
+    out[a, lanes(b)] += s0
+    out[a + 1, lanes(b)] += s1
+    out[a + 2, lanes(b)] += s2
+    out[a + 3, lanes(b)] += s3
+    out[a, lanes(b + LANES)] += t0
+    out[a + 1, lanes(b + LANES)] += t1
+    out[a + 2, lanes(b + LANES)] += t2
+    out[a + 3, lanes(b + LANES)] += t3
+
+
+@inline
+def _add_upper(left, Z, m, n, H):
+    """H += left^T Z, on and above the diagonal, squares of LANES at a time or two beside each other."""
+    for a in range(0, n, LANES):
+        b = a
+        if (H.shape[1] - a) // LANES % 2 == 1:
+            add_products(left, Z, m, H, a, b, 1.0)
+            b += LANES
+        while b < H.shape[1]:
+            add_wide_products(left, Z, m, H, a, b)
+            add_wide_products(left, Z, m, H, a + LANES // 2, b)
+            b += 2 * LANES
+
+
+@inline
 def _approach(by_row, rows, lo, start, stop, spans):
     """Note where the rows of a tile's samples begin and end, and read the first feature of each.
 
@@ -79,13 +119,26 @@ def _fill(form, by_row, dummies, rows, data, lo, start, stop, j, t, T, bases, A,
     d = T.shape[0] - dummies
     low, high = form.joint(t)
     alone = A.shape[0] == 1 and high - low == 1  # what the form adds up then becomes the derivatives where it stands
+    by_one = alone and d == T.shape[0] and not form.counts_itself()
     _approach(by_row, rows, lo, start, stop, spans)
     for e in range(start, stop):
+        x = at(data, np.uint64(e), 1.0)
+        first = spans[e - start, 0]
+        if by_one and spans[e - start, 1] - first == 2:
+            # One feature beside j: from its factors to the derivatives in one pass.
+            q = first if at(indices, first, 0) != j else first + np.uint64(1)
+            feature, value = at(indices, q, q - first), at(values, q, 1.0)
+            own = Z[e - start : e - start + 1]
+            for s in range(0, T.shape[2], LANES):
+                own[0, lanes(s)] = 0.0
+                form.absorb(own, T, feature, value, lanes(s))
+                own[0, lanes(s)] = x * form.cofactor(own, low, j, lanes(s))
+            own[0, bases] = x
+            continue
         space = Z[e - start : e - start + 1] if alone else A
         for o in range(space.shape[0]):
             for s in range(0, T.shape[2], LANES):
                 space[o, lanes(s)] = 0.0
-        first = spans[e - start, 0]
         for q in range(first, spans[e - start, 1]):
             feature = at(indices, q, q - first)
             if feature != j or form.counts_itself():
@@ -93,7 +146,6 @@ def _fill(form, by_row, dummies, rows, data, lo, start, stop, j, t, T, bases, A,
         for q in range(d, T.shape[0]):
             if q != j or form.counts_itself():
                 absorb(form, space, T, q, 1.0)
-        x = at(data, np.uint64(e), 1.0)
         u = 0
         for o in range(low, high):
             for s in range(0, T.shape[2], LANES):  # what is written beyond the bases is overwritten by what comes next
@@ -202,13 +254,10 @@ def _add_system(
             i = at(rows, np.uint64(begin + z), np.uint64(begin + z - lo))
             Z[z, n] = -response.derivative(i, f[i]) / mu
             _weigh(response.weight, i, z, Z, weighted)
-        left = _left(response.weight, Z, weighted)
-        for a in range(0, n, LANES):
-            for b in range(a, H.shape[1], LANES):
-                add_products(left, Z, m, H, a, b, mu)
+        _add_upper(_left(response.weight, Z, weighted), Z, m, n, H)
     for a in range(n):
         for b in range(a // LANES * LANES, H.shape[1], LANES):
-            H[a, lanes(b)] *= scale[a] * scale[lanes(b)]
+            H[a, lanes(b)] *= (mu * scale[a]) * scale[lanes(b)]
 
 
 @inline

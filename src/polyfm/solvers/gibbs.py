@@ -27,8 +27,9 @@ from polyfm.solvers.likelihood import generator, key_of, weighted_sum
 from polyfm.solvers.monitor import Monitor
 from polyfm.solvers.variational import Variational, numbered, of_number
 
-REFRESH = 10  # iterations after which residuals are computed anew
+REFRESH = 30  # iterations after which residuals are computed anew
 BURN_IN = 10  # iterations before the first that may be kept
+EXACT = "noise", "cuts"  # what is kept of a draw in double precision
 OF_HYPERS = "b0", "rate", "centre", "strength"  # what checkpoints have of them
 HYPER, INTERCEPT = 1, 2  # what random numbers are for; the likelihood's own are 0
 
@@ -45,13 +46,36 @@ class Chain:
         return self.steps.f
 
 
+class Samples:
+    """Draws that are kept, in arrays with room for all: memory is touched once."""
+
+    def __init__(self, room: int):
+        self.room, self.n, self._arrays = room, 0, dict[str, np.ndarray]()
+
+    def __len__(self) -> int:
+        return self.n
+
+    def append(self, sample: dict[str, np.ndarray]) -> None:
+        for name, array in sample.items():
+            if name not in self._arrays:
+                kind = np.float64 if name in EXACT else np.float32
+                self._arrays[name] = np.empty((self.room, *array.shape), dtype=kind)
+            self._arrays[name][self.n] = array
+        self.n += 1
+
+    @property
+    def arrays(self) -> Resume:
+        """(draws, ...)."""
+        return {name: array[: self.n] for name, array in self._arrays.items()}
+
+
 @dataclass
 class State:
     start: variational.State
     monitor: Monitor  # of the variational start
     chain: Chain | None = None  # None: the start is still being looked for
     iteration: int = 0
-    samples: list[dict[str, np.ndarray]] = field(default_factory=list)
+    samples: "Samples" = field(default_factory=lambda: Samples(0))
     trace: list[tuple[float, float, float]] = field(default_factory=list)  # log-likelihood, noise, rank
 
     @property
@@ -96,7 +120,7 @@ class GibbsSampling(Solver):
         history = [-row[0] for row in begun.trace]
         first = float(resume["first"][0]) if resume else start.objective(problem, begun)
         monitor = Monitor(first, self.warm_up, self.tol, start.window, history=history, unit=start.unit(problem))
-        state = State(begun, monitor)
+        state = State(begun, monitor, samples=Samples(self.n_samples))
         if resume:
             self._restore(problem, state, resume)
         return state
@@ -179,7 +203,7 @@ class GibbsSampling(Solver):
     # -- what is kept -------------------------------------------------------------------------------------------------
 
     def _sample(self, problem: Problem, state: State) -> dict[str, np.ndarray]:
-        arrays = {name: array.astype(np.float32) for name, array in state.parameters.to_arrays().items()}
+        arrays = state.parameters.to_arrays()
         arrays = {name: array for name, array in arrays.items() if not name.startswith("lambdas")}
         likelihood = state.start.likelihood
         return arrays | likelihood.kept() | {"noise": np.array([1 / math.sqrt(likelihood.tau)])}
@@ -194,7 +218,7 @@ class GibbsSampling(Solver):
         """The draws; before there are any, what variational inference has found."""
         found = self.start.learned(problem, state.start)
         found |= {"trace": np.array(state.start.trace).reshape(-1, 3), "sampling": np.array(state.trace).reshape(-1, 3)}
-        return found | _under("samples/", _stacked(state.samples))
+        return found | _under("samples/", state.samples.arrays)
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
 
@@ -207,7 +231,7 @@ class GibbsSampling(Solver):
         for i, hyper in enumerate(state.chain.hypers):
             arrays |= numbered(i, hyper.kept())
         arrays |= _under("chain/", state.parameters.to_arrays())
-        return arrays | _under("samples/", _stacked(state.samples))
+        return arrays | _under("samples/", state.samples.arrays)
 
     def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
         of_start = self.start.resume_shapes(problem, parameters)
@@ -231,16 +255,14 @@ class GibbsSampling(Solver):
         state.chain = chain
         samples = _below("samples/", resume)
         n = len(samples.get("noise", ()))
-        state.samples = [{name: array[i] for name, array in samples.items()} for i in range(n)]
+        state.samples = Samples(max(n, self.n_samples))
+        for i in range(n):
+            state.samples.append({name: array[i] for name, array in samples.items()})
 
 
 def n_iterations(n_samples: int, thinning: int) -> int:
     """That it takes to keep so many draws."""
     return BURN_IN + n_samples * thinning
-
-
-def _stacked(samples: list[dict[str, np.ndarray]]) -> Resume:
-    return {name: np.stack([sample[name] for sample in samples]) for name in samples[0]} if samples else {}
 
 
 def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:

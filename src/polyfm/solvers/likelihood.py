@@ -38,6 +38,12 @@ def weighted_sum(problem: Problem, values: np.ndarray) -> float:
     return float(values.sum(dtype=np.float64) if weight is None else weight.astype(np.float64) @ values)
 
 
+def squares_of(problem: Problem, residuals: np.ndarray) -> float:
+    """sum_i w_i residuals_i^2, in double precision."""
+    weight, r = problem.response.weight, residuals.astype(np.float64, copy=False)
+    return float(np.einsum("i,i->", r if weight is None else weight * r, r))
+
+
 def key_of(seed: int) -> tuple[int, int]:
     """A seed as a key of `philox`."""
     return seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF
@@ -99,12 +105,12 @@ class Gaussian(Likelihood):
         return float(value)
 
     def draw(self, problem: Problem, residuals: np.ndarray, seed: int, iteration: int, tied: float = 0.0) -> None:
-        squares = weighted_sum(problem, residuals.astype(np.float64) ** 2)
+        squares = squares_of(problem, residuals)
         tau = generator(seed, iteration, 0).gamma(self.shape) * 2 / (self.s2 + squares + tied)
         self.rate = self.shape / tau
 
     def log_likelihood(self, problem: Problem, residuals: np.ndarray) -> float:
-        squares = weighted_sum(problem, residuals.astype(np.float64) ** 2)
+        squares = squares_of(problem, residuals)
         return 0.5 * (self.n * math.log(self.tau / (2 * math.pi)) - self.tau * squares)
 
     def resume(self) -> Resume:
