@@ -261,7 +261,7 @@ BLIND = {
     "criteo": (False, 5, {}),
     "a9a": (False, 5, {}),
     "imdb": (False, 2, {"max_iter": 40}),
-    "ml-1m": (False, 2, {"max_iter": 40}),
+    "ml-1m": (False, 5, {"max_iter": 40}),
     "ml-100k": (True, 5, {}),
     "abalone": (True, 5, {}),
     "cadata": (True, 5, {}),
