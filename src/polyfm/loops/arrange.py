@@ -13,35 +13,38 @@ def _sort_key(indptr, indices, block, i, turn):
     return block[feature] if turn == 2 else feature
 
 
-@loop
 def locality_order(indptr, indices, d, n_blocks):
     """The rows by the block of their first feature, then by their second feature, then by their first: three stable
     sorts by counting, the last key first. First features are in as many blocks, of about as many rows each."""
-    n = indptr.shape[0] - 1
-    order = np.empty(n, dtype=np.uint32)
-    sorted_order = np.empty(n, dtype=np.uint32)
-    for i in range(n):
-        order[i] = i
-    block = np.zeros(d, dtype=np.int64)
-    place = np.zeros(max(d, n_blocks) + 1, dtype=np.int64)
+    order = np.arange(indptr.shape[0] - 1, dtype=np.uint32)
+    sorted_order = np.empty_like(order)
+    block, place = np.zeros(d, dtype=np.int64), np.zeros(max(d, n_blocks) + 1, dtype=np.int64)
     for turn in range(3):
-        place[:] = 0
-        for i in range(n):
-            place[_sort_key(indptr, indices, block, i, turn) + 1] += 1
-        for k in range(place.shape[0] - 1):
-            place[k + 1] += place[k]
-        if turn == 0:
-            for j in range(d):
-                block[j] = max(place[j + 1] - 1, 0) * n_blocks // n
-        for r in range(n):
-            k = _sort_key(indptr, indices, block, order[r], turn)
-            sorted_order[place[k]] = order[r]
-            place[k] += 1
+        _sort(indptr, indices, n_blocks, turn, block, place, order, sorted_order)
         order, sorted_order = sorted_order, order
     return order
 
 
-@loop
+@loop(allocates=False)
+def _sort(indptr, indices, n_blocks, turn, block, place, order, sorted_order):
+    """One of them: `order`, sorted by the key of this turn."""
+    n = order.shape[0]
+    for k in range(place.shape[0]):
+        place[k] = 0
+    for i in range(n):
+        place[_sort_key(indptr, indices, block, np.int64(i), turn) + 1] += 1
+    for k in range(place.shape[0] - 1):
+        place[k + 1] += place[k]
+    if turn == 0:
+        for j in range(block.shape[0]):
+            block[j] = max(place[j + 1] - 1, 0) * n_blocks // n
+    for r in range(n):
+        k = _sort_key(indptr, indices, block, np.int64(order[r]), turn)
+        sorted_order[place[k]] = order[r]
+        place[k] += 1
+
+
+@loop(allocates=False)
 def take_rows(indptr, indices, data, order, new_indptr, new_indices, new_data):
     """The rows order[0], order[1], ... of a sparse matrix; `new_data` is None where all values are 1."""
     end = 0
@@ -67,16 +70,20 @@ def fields_of(indptr, rows, data, order, bounds, fields, values):
                     values[g, rows[e]] = data[e]
 
 
-@loop
 def colour(indptr, rows, n_samples):
     """Greedy colouring in two passes over the non-zeros: columns of one colour have no row in common.
 
     A row remembers the colours of its columns as the bits of one word. A column takes the first colour that none of
     its rows has; with all 64 in use it gets the number 64, which stands for none. Empty columns stay with the last.
     """
-    taken = np.zeros(n_samples, dtype=np.uint64)
-    one = np.uint64(1)
     colours = np.zeros(indptr.shape[0] - 1, dtype=np.uint8)
+    _colour(indptr, rows, np.zeros(n_samples, dtype=np.uint64), colours)
+    return colours
+
+
+@loop(allocates=False)
+def _colour(indptr, rows, taken, colours):
+    one = np.uint64(1)
     for j in range(indptr.shape[0] - 1):
         if indptr[j] == indptr[j + 1]:
             colours[j] = colours[j - 1] if j > 0 else 0
@@ -91,10 +98,9 @@ def colour(indptr, rows, n_samples):
         if c < 64:
             for e in range(indptr[j], indptr[j + 1]):
                 taken[rows[e]] |= one << c
-    return colours
 
 
-@loop(streaming=True)
+@loop(streaming=True, allocates=False)
 def is_sound(indptr, indices, n_values, n_lines, width):
     """Whether indptr (n_lines + 1,) rises from 0, and the indices it leads to are from 0 to width - 1."""
     if indptr.shape[0] != n_lines + 1 or indptr[0] != 0:

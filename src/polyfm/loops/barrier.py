@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
-from polyfm.loops.jit import compiled, inline
+from polyfm.loops.jit import compiled, inline, overload
 
 PATIENCE = 2000  # looks at the others' progress, some microseconds, before the processor is offered to somebody else
 

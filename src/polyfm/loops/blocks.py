@@ -127,7 +127,7 @@ def _fill(form, by_row, dummies, rows, data, lo, start, stop, j, t, T, bases, A,
         if by_one and spans[e - start, 1] - first == 2:
             # One feature beside j: from its factors to the derivatives in one pass.
             q = first if at(indices, first, 0) != j else first + np.uint64(1)
-            feature, value = at(indices, q, q - first), at(values, q, 1.0)
+            feature, value = np.uint64(at(indices, q, q - first)), at(values, q, 1.0)
             own = Z[e - start : e - start + 1]
             for s in range(0, T.shape[2], LANES):
                 own[0, lanes(s)] = 0.0
@@ -140,12 +140,12 @@ def _fill(form, by_row, dummies, rows, data, lo, start, stop, j, t, T, bases, A,
             for s in range(0, T.shape[2], LANES):
                 space[o, lanes(s)] = 0.0
         for q in range(first, spans[e - start, 1]):
-            feature = at(indices, q, q - first)
+            feature = np.uint64(at(indices, q, q - first))
             if feature != j or form.counts_itself():
                 absorb(form, space, T, feature, at(values, q, 1.0))
         for q in range(d, T.shape[0]):
             if q != j or form.counts_itself():
-                absorb(form, space, T, q, 1.0)
+                absorb(form, space, T, np.uint64(q), 1.0)
         u = 0
         for o in range(low, high):
             for s in range(0, T.shape[2], LANES):  # what is written beyond the bases is overwritten by what comes next
@@ -296,6 +296,17 @@ def _step_to_prior(prior, linear_prior, solve_linear, rule, low, high, bases, j,
 
 
 @inline
+def _room(slots, T, width):
+    """Working space. All of one type: each other type, number of axes or way to fill it takes long to compile."""
+    A = np.zeros((slots, T.shape[2]))
+    kept = np.zeros((KEPT, width))
+    weighted = np.zeros((TILE, width))
+    H = np.zeros((width, width))
+    vectors = np.zeros((4, width))
+    return A, kept, weighted, H, vectors, np.empty((TILE + 1, 2), dtype=np.uint64)
+
+
+@inline
 def _take_step(g, low, high, bases, solve_linear, j, column, T, coef):
     u = 0
     for o in range(low, high):
@@ -322,12 +333,8 @@ def sweep(
     solve_linear = fit_linear and first == 0  # a dummy feature has no linear weight
     dummies = T.shape[0] - coef.shape[0]
     width = _width(form, t, T, bases)
-    A = np.empty((slots, T.shape[2]))
-    kept = np.zeros((KEPT, width))
-    weighted = np.empty((TILE, width))
-    spans = np.zeros((TILE + 1, 2), dtype=np.uint64)
-    H = np.empty((width, width))
-    scale, g, noise, way = np.empty(width), np.empty(width), np.empty(width), np.zeros(width)
+    A, kept, weighted, H, vectors, spans = _room(slots, T, width)
+    scale, g, noise, way = vectors[0], vectors[1], vectors[2], vectors[3]
     _scale(form, t, lams, bases, scale)
     for c in range(start, stop):
         column = at(order, c, c)
@@ -367,11 +374,8 @@ def systems(form, response, by_column, by_row, slots, start, stop, dummies, firs
     low, high = form.joint(t)
     n = (high - low) * bases + 1
     width = _width(form, t, T, bases)
-    A = np.empty((slots, T.shape[2]))
-    kept = np.zeros((KEPT, width))
-    weighted = np.empty((TILE, width))
-    spans = np.zeros((TILE + 1, 2), dtype=np.uint64)
-    H, scale = np.empty((width, width)), np.empty(width)
+    A, kept, weighted, H, vectors, spans = _room(slots, T, width)
+    scale = vectors[0]
     _scale(form, t, lams, bases, scale)
     for c in range(start, stop):
         lo = np.int64(indptr[c])
@@ -400,7 +404,8 @@ def solve(
     width = _width(form, t, T, bases)
     solve_linear = fit_linear and first == 0
     H = np.zeros((width, width))
-    g, noise = np.empty(width), np.empty(width)
+    vectors = np.zeros((2, width))
+    g, noise = vectors[0], vectors[1]
     for c in range(start, stop):
         j = first + c
         if counts[c] == 0:

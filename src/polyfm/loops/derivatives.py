@@ -8,10 +8,9 @@ precision, whatever X is. Letters as in `rows`; u, h (samples,); V, G like T.
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
 from polyfm.loops import rows
-from polyfm.loops.jit import at, compiled, inline, loop
+from polyfm.loops.jit import at, compiled, inline, loop, overload
 
 
 @compiled

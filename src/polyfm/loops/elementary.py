@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
-from polyfm.loops.jit import always_inline
+from polyfm.loops.jit import always_inline, overload
 
 ATANH = tuple(2.0 / (2 * i + 1) for i in reversed(range(11)))  # log((1 + s) / (1 - s)) = s * these, in powers of s^2
 COSINE = tuple((-1.0) ** i / math.factorial(2 * i) for i in reversed(range(15)))  # in powers of x^2, for |x| <= pi

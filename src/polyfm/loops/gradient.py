@@ -10,10 +10,9 @@ Letters as in `rows`; `rows_of_tile` is how many rows a tile has room for; `orde
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
 from polyfm.loops import rows
-from polyfm.loops.jit import at, inline, loop
+from polyfm.loops.jit import at, inline, loop, overload
 from polyfm.loops.prefetch import prefetch
 
 TILE = 64  # rows

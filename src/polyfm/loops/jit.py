@@ -11,13 +11,14 @@ Three ideas carry the whole package:
 
 import gc
 import inspect
+import operator
 import os
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
-from numba import njit, types
-from numba.extending import overload, overload_method, register_jitable
+from numba import extending, njit, types
+from numba.core.typing.templates import AbstractTemplate, infer, infer_global
 
 from polyfm.loops.cache import enable_cache
 
@@ -25,9 +26,42 @@ from polyfm.loops.cache import enable_cache
 STREAMING = {"reassoc", "contract", "arcp", "nsz"}
 
 LANES = 8  # loops over a multiple of this many numbers vectorise without a remainder
-inline = register_jitable
-always_inline = register_jitable(forceinline=True)  # a call would keep the loop around it from becoming vectors
+PART = {"no_cfunc_wrapper": True}  # of what only loops call, the door for C would take a sixth of the time to compile
+inline = extending.register_jitable(**PART)
+overload = partial(extending.overload, jit_options=PART)
+always_inline = extending.register_jitable(
+    forceinline=True, **PART
+)  # a call would keep the loop around it from becoming vectors
 WRITTEN_OUT = {"noise"}  # methods of which the same is true
+
+
+def instructions_for(function: Callable) -> Callable:
+    """Compile calls of a function to instructions where they stand (decorates what makes them, as numba's `intrinsic`
+    does). What is compiled as a function of its own takes some 30 ms for each combination of types, however short."""
+
+    def register(definition: Callable) -> Callable:
+        made: dict[tuple, Callable] = {}
+
+        class Template(AbstractTemplate):
+            key = function
+
+            def generic(self, args, kws):
+                found = definition(self.context, *args)
+                if found is None:
+                    return None
+                signature, generate = found
+                if signature.args not in made:
+                    made[signature.args] = extending.lower_builtin(generate, *signature.args)(generate)
+                return signature
+
+            def get_impl_key(self, signature):
+                return made[signature.args]
+
+        infer(Template)
+        infer_global(function, types.Function(Template))
+        return definition
+
+    return register
 
 
 def at(array, i, default):
@@ -35,11 +69,18 @@ def at(array, i, default):
     return default if array is None else array[i]
 
 
-@overload(at)
-def _at(array, i, default):
+@instructions_for(at)
+def _at(typing, array, i, default):
     if isinstance(array, types.NoneType):
-        return lambda array, i, default: default
-    return lambda array, i, default: array[i]
+        return default(array, i, default), lambda context, builder, signature, arguments: arguments[2]
+    getitem = typing.resolve_value_type(operator.getitem)
+    item = getitem.get_call_type(typing, (array, i), {})
+
+    def generate(context, builder, signature, arguments):
+        given = zip(arguments[:2], (array, i), item.args, strict=True)
+        return context.get_function(getitem, item)(builder, [context.cast(builder, *each) for each in given])
+
+    return item.return_type(array, i, default), generate
 
 
 _known_to_loops: set[str] = set()
@@ -59,7 +100,9 @@ def _teach_numba(name: str, member: Callable) -> None:
     """Have numba look a method of this name up on the class of the named tuple at hand."""
 
     # Not strict: another class may call the arguments by other names; their number is what counts.
-    @overload_method(types.BaseNamedTuple, name, inline="always" if name in WRITTEN_OUT else "never", strict=False)  # type: ignore[call-arg]
+    inlining = "always" if name in WRITTEN_OUT else "never"
+
+    @extending.overload_method(types.BaseNamedTuple, name, jit_options=PART, inline=inlining, strict=False)  # type: ignore[call-arg]
     @wraps(member)
     def method(self, *args):
         if hasattr(self.instance_class, "_compiled_methods"):

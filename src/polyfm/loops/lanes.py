@@ -14,9 +14,9 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.datamodel import models
-from numba.extending import intrinsic, overload, register_model
+from numba.extending import intrinsic, register_model
 
-from polyfm.loops.jit import LANES
+from polyfm.loops.jit import LANES, instructions_for, overload
 
 
 class Vector(types.Type):
@@ -62,7 +62,7 @@ def sqrt(vector):
     return np.sqrt(vector)
 
 
-@intrinsic
+@instructions_for(lanes)
 def _place(typing, s):
     def generate(context, builder, signature, arguments):
         return context.cast(builder, arguments[0], s, types.intp)
@@ -88,6 +88,11 @@ def _kinds(index) -> tuple:
     return tuple(getattr(index, "types", (index,))) or (None,)
 
 
+def _is_vector(array, index) -> bool:
+    """Whether an index ends in `lanes`; consecutive numbers are neighbours in memory in contiguous arrays alone."""
+    return isinstance(array, types.Array) and array.layout == "C" and isinstance(_kinds(index)[-1], Place)
+
+
 def _pointer(context, builder, kinds, values, vector):
     """Where an array's vector lies; `kinds` and `values` are those of the array and of its index."""
     array = context.make_array(kinds[0])(context, builder, values[0])
@@ -100,8 +105,10 @@ def _pointer(context, builder, kinds, values, vector):
     return builder.bitcast(pointer, context.get_value_type(vector).as_pointer())
 
 
-@intrinsic
+@instructions_for(operator.getitem)
 def _load(typing, array, index):
+    if not _is_vector(array, index):
+        return None
     vector = Vector(array.dtype)
 
     def generate(context, builder, signature, arguments):
@@ -111,8 +118,10 @@ def _load(typing, array, index):
     return vector(array, index), generate
 
 
-@intrinsic
+@instructions_for(operator.setitem)
 def _store(typing, array, index, value):
+    if not _is_vector(array, index):
+        return None
     vector = Vector(array.dtype)
 
     def generate(context, builder, signature, arguments):
@@ -124,8 +133,11 @@ def _store(typing, array, index, value):
     return types.void(array, index, value), generate
 
 
-@intrinsic
+@instructions_for(total)
 def _total(typing, vector):
+    if not isinstance(vector, Vector):
+        return vector(vector), lambda context, builder, signature, arguments: arguments[0]
+
     def generate(context, builder, signature, arguments):
         (part,), width = arguments, LANES
         while width > 1:
@@ -153,11 +165,11 @@ def _sqrt(typing, vector):
 
 
 def _arithmetic(instruction: str):
-    @intrinsic
     def emit(typing, a, b):
-        vector = max((kind for kind in (a, b) if isinstance(kind, Vector)), key=lambda kind: kind.dtype.bitwidth)
-        if not all(isinstance(kind, Vector | types.Number) for kind in (a, b)):
+        vectors = [kind for kind in (a, b) if isinstance(kind, Vector)]
+        if not vectors or not all(isinstance(kind, Vector | types.Number) for kind in (a, b)):
             return None
+        vector = max(vectors, key=lambda kind: kind.dtype.bitwidth)
 
         def generate(context, builder, signature, arguments):
             values = [
@@ -167,12 +179,7 @@ def _arithmetic(instruction: str):
 
         return vector(a, b), generate
 
-    def arithmetic(a, b):
-        if any(isinstance(kind, Vector) for kind in (a, b)):
-            return lambda a, b: emit(a, b)
-        return None
-
-    return arithmetic
+    return emit
 
 
 for _instruction, _operators in {
@@ -182,19 +189,7 @@ for _instruction, _operators in {
     "fdiv": (operator.truediv, operator.itruediv),
 }.items():
     for _operator in _operators:
-        overload(_operator)(_arithmetic(_instruction))
-
-
-@overload(lanes)
-def _lanes(s):
-    return lambda s: _place(s)
-
-
-@overload(total)
-def _total_of(vector):
-    if isinstance(vector, Vector):
-        return lambda vector: _total(vector)
-    return lambda vector: vector
+        instructions_for(_operator)(_arithmetic(_instruction))
 
 
 @overload(sqrt)
@@ -202,18 +197,3 @@ def _sqrt_of(vector):
     if isinstance(vector, Vector):
         return lambda vector: _sqrt(vector)
     return lambda vector: math.sqrt(vector)
-
-
-def _is_vector(array, index) -> bool:
-    """Whether an index ends in `lanes`; consecutive numbers are neighbours in memory in contiguous arrays alone."""
-    return isinstance(array, types.Array) and array.layout == "C" and isinstance(_kinds(index)[-1], Place)
-
-
-@overload(operator.getitem)
-def _getitem(array, index):
-    return (lambda array, index: _load(array, index)) if _is_vector(array, index) else None
-
-
-@overload(operator.setitem)
-def _setitem(array, index, value):
-    return (lambda array, index, value: _store(array, index, value)) if _is_vector(array, index) else None

@@ -8,7 +8,9 @@ is read or changed: in plain Python this does nothing at all.
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
+
+from polyfm.loops.jit import overload
 
 LINE = 64  # bytes that come together
 AHEAD = 40  # non-zeros: about as many as are worked on in the time that memory takes to answer

@@ -61,9 +61,9 @@ def expand(bases, by_row, lo, hi, out):
         A[:] = 0.0
         first = indptr[i]
         for e in range(first, indptr[i + 1]):
-            absorb(form, A, T, at(indices, e, e - first), at(data, e, 1.0))
+            absorb(form, A, T, np.uint64(at(indices, e, e - first)), at(data, e, 1.0))
         for q in range(dummies):
-            absorb(form, A, T, d + q, 1.0)
+            absorb(form, A, T, np.uint64(d + q), 1.0)
         for s in range(out.shape[1]):
             out[i, s] = form.total(A, s)
 
@@ -79,9 +79,9 @@ def working_space(bases, by_row, lo, hi, out):
         A[:] = 0.0
         first = indptr[i]
         for e in range(first, indptr[i + 1]):
-            absorb(form, A, T, at(indices, e, e - first), at(data, e, 1.0))
+            absorb(form, A, T, np.uint64(at(indices, e, e - first)), at(data, e, 1.0))
         for q in range(dummies):
-            absorb(form, A, T, d + q, 1.0)
+            absorb(form, A, T, np.uint64(d + q), 1.0)
 
 
 @loop(streaming=True)
@@ -98,18 +98,18 @@ def add_expansion(bases, by_row, coef, lo, hi, f):
         linear = 0.0
         first = indptr[i]
         for e in range(first, indptr[i + 1]):
-            j = at(indices, e, e - first)
+            j = np.uint64(at(indices, e, e - first))
             x = at(data, e, 1.0)
             prefetch(T, indices, e)
             if fit_linear:
                 linear += x * coef[j]
             absorb(form, A, T, j, x)
         for q in range(dummies):
-            absorb(form, A, T, d + q, 1.0)
+            absorb(form, A, T, np.uint64(d + q), 1.0)
         f[i] += linear + value(form, A, lams)
 
 
-@loop
+@loop(allocates=False)
 def total_loss(response, f):
     """sum_i w_i l(y_i, f_i), in double precision."""
     sum_so_far = 0.0
@@ -127,7 +127,7 @@ def losses(response, f):
     return out
 
 
-@loop
+@loop(allocates=False)
 def slope_and_curvature(response, f, K):
     """Slope of the total loss along f + theta K at theta = 0, and a bound on its second derivative."""
     slope = 0.0
@@ -139,7 +139,7 @@ def slope_and_curvature(response, f, K):
     return slope, response.loss.curvature * squares
 
 
-@loop
+@loop(allocates=False)
 def slopes_at(response, n, constant):
     """The sums of w_i, of w_i l'(y_i, constant), and of w_i l'(y_i, constant)^2, over n samples."""
     total = 0.0

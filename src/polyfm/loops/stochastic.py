@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba.core import types
-from numba.extending import overload
 
 from polyfm.loops import rows
-from polyfm.loops.jit import LANES, at, compiled, inline, loop
+from polyfm.loops.jit import LANES, at, compiled, inline, loop, overload
 from polyfm.loops.lanes import lanes, sqrt
 from polyfm.loops.prefetch import prefetch
 from polyfm.loops.prior import Prior
