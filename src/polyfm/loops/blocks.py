@@ -154,7 +154,7 @@ def _fill(form, by_row, dummies, rows, data, lo, start, stop, j, t, T, bases, A,
         Z[e - start, u] = x
 
 
-@loop(streaming=True)
+@inline
 def _solve(H, n, g, noise, rule, bases, low, j):
     """g = H[:n, :n]^-1 H[:n, n] by Cholesky's method on the upper triangle, LANES rows at a time; the right-hand side
     is one more column, so that it is solved for along the way. Below the diagonal H holds nothing of use. An unknown

@@ -12,8 +12,10 @@ Letters, as in the paper; n samples, d features, k bases, m factors of a basis:
                                data, dummy features): then entry e is sample e - indptr[j]; `data` is None: all ones
     by_row    (indptr (n + 1), indices (nnz), data (nnz))   the same by rows
     order     (d,)             the columns in the order of their updates, or None where that is their own
-    whole     (2,)             the indptr of a dummy feature: one contiguous column of ones
+    whole     (2,)             the indptr of a dummy feature: one contiguous column of ones; None where there is none
 """
+
+import numpy as np
 
 from polyfm.loops.jit import at, inline, loop
 
@@ -66,9 +68,9 @@ def _refresh(form, by_row, dummies, start, stop, S, B):
     for i in range(start, stop):
         form.reset(S, i)
         for e in range(indptr[i], indptr[i + 1]):
-            form.include(S, i, B, indices[e], at(data, e, 1.0))
+            form.include(S, i, B, np.uint64(indices[e]), at(data, e, 1.0))
         for q in range(dummies):
-            form.include(S, i, B, n_features + q, 1.0)
+            form.include(S, i, B, np.uint64(n_features + q), 1.0)
 
 
 @inline
@@ -125,9 +127,9 @@ def epoch_sparse(form, response, prior, rule, by_column, by_row, order, plan, wh
                 drawn += shares.shape[1] - 1 + barrier.n_threads
             if not barrier.wait():
                 return
-            if me == 0:
+            if whole is not None and me == 0:
                 _sweep_dummies(form, response, prior, rule, whole, d, S, P[s], s, t, lams[s])
-        if P.shape[2] > d and not barrier.wait():
+        if whole is not None and not barrier.wait():
             return
 
 
@@ -146,7 +148,8 @@ def epoch_dense(form, response, prior, rule, by_column, whole, S, P, lams):
         _refresh_dense(form, data, P.shape[2] - d, S, P[s])
         for t in range(P.shape[1]):
             _sweep(form, response, prior, rule, indptr, rows, data, None, 0, d, S, P[s], s, t, 0, lams[s])
-            _sweep_dummies(form, response, prior, rule, whole, d, S, P[s], s, t, lams[s])
+            if whole is not None:
+                _sweep_dummies(form, response, prior, rule, whole, d, S, P[s], s, t, lams[s])
 
 
 @loop
@@ -187,9 +190,9 @@ def epoch_along(
                     _find_steps(response, prior, rule, order, start, stop, P[s], s, t, lam, steps, sums)
                 if not barrier.wait():
                     return
-            if me == 0:
+            if whole is not None and me == 0:
                 _sweep_dummies(form, response, prior, rule, whole, d, S, P[s], s, t, lam)
-            if P.shape[2] > d and not barrier.wait():
+            if whole is not None and not barrier.wait():
                 return
 
 

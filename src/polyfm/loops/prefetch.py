@@ -5,12 +5,10 @@ them is most of the work; who asks for the features of the next rows while worki
 is read or changed: in plain Python this does nothing at all.
 """
 
-import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.extending import intrinsic
 
-from polyfm.loops.jit import overload
+from polyfm.loops.jit import instructions_for
 
 LINE = 64  # bytes that come together
 AHEAD = 40  # non-zeros: about as many as are worked on in the time that memory takes to answer
@@ -21,12 +19,20 @@ def prefetch(array, indices, e):
     whose `indices` are None, have few features: they stay in the cache."""
 
 
-@intrinsic
-def _prefetch(typing, array, j):
+@instructions_for(prefetch)
+def _prefetch(typing, array, indices, e):
     def generate(context, builder, signature, arguments):
+        if isinstance(indices, types.NoneType):
+            return context.get_dummy_value()
         struct = context.make_array(array)(context, builder, arguments[0])
         size, number, flag = ir.IntType(64), ir.IntType(32), ir.IntType(8)
-        index = [context.cast(builder, arguments[1], j, types.intp), *[size(0)] * (array.ndim - 1)]
+        features = context.make_array(indices)(context, builder, arguments[1])
+        some_way_on = builder.add(context.cast(builder, arguments[2], e, types.intp), size(AHEAD))
+        last = builder.sub(cgutils.unpack_tuple(builder, features.shape)[0], size(1))
+        place = builder.select(builder.icmp_signed("<", some_way_on, last), some_way_on, last)
+        feature = cgutils.get_item_pointer(context, builder, indices, features, [place], wraparound=False)
+        j = context.cast(builder, builder.load(feature), indices.dtype, types.intp)
+        index = [j, *[size(0)] * (array.ndim - 1)]
         first = cgutils.get_item_pointer(context, builder, array, struct, index, wraparound=False)
         first = builder.bitcast(first, flag.as_pointer())
         kind = ir.FunctionType(ir.VoidType(), [first.type, number, number, number])
@@ -36,11 +42,4 @@ def _prefetch(typing, array, j):
             builder.call(ask, [builder.gep(first, [offset]), number(0), number(3), number(1)])  # to read, and to keep
         return context.get_dummy_value()
 
-    return types.void(array, j), generate
-
-
-@overload(prefetch)
-def _ahead(array, indices, e):
-    if isinstance(indices, types.NoneType):
-        return lambda array, indices, e: None
-    return lambda array, indices, e: _prefetch(array, indices[min(np.int64(e) + AHEAD, len(indices) - 1)])
+    return types.void(array, indices, e), generate

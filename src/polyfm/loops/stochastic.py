@@ -135,9 +135,9 @@ def _predict(table, by_row, i, row):
     first = indptr[i]
     for e in range(first, indptr[i + 1]):
         prefetch(W, indices, e)
-        rows.absorb(form, A, W, at(indices, e, e - first), at(data, e, one))
+        rows.absorb(form, A, W, np.uint64(at(indices, e, e - first)), at(data, e, one))
     for q in range(dummies):
-        rows.absorb(form, A, W, d + q, one)
+        rows.absorb(form, A, W, np.uint64(d + q), one)
     return rows.value(form, A, lams)
 
 
@@ -152,7 +152,7 @@ def _step(table, by_row, links, found, first, slopes, L, share):
         for s in range(0, lams.shape[0], LANES):
             c[row, lanes(s)] = lams[lanes(s)] * slopes[row]
     for q in range(found):
-        j = at(links.features, q, at(indices, first + q, q))
+        j = np.uint64(at(links.features, q, at(indices, first + q, q)))
         pull(strength, mean, W, G, j, at(of, j, 0), at(links.counts, q, 1) * L[j, 2, 0])
         p = at(links.firsts, q, q)
         while p != END:
@@ -160,7 +160,8 @@ def _step(table, by_row, links, found, first, slopes, L, share):
             rows.emit(form, A[row], W, G, 0, c[row], j, at(data, at(links.places, p, first + p), one))
             p = at(links.nexts, p, END)
         move(table.rule, W, G, j)
-    for j in range(d, d + dummies):
+    for q in range(d, d + dummies):
+        j = np.uint64(q)
         pull(strength, mean, W, G, j, at(of, j, 0), W.dtype.type(share))
         for row in range(slopes.shape[0]):
             rows.emit(form, A[row], W, G, 0, c[row], j, one)

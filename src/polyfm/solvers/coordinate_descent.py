@@ -92,7 +92,7 @@ class CoordinateDescent(Descent):
         """All coordinates of P, basis by basis."""
         design, S = problem.design, state.S
         step = form, problem.response, prior, self.rule.of_part(part)
-        whole = design.ones.indptr
+        whole = design.ones.indptr if P.shape[2] > design.shape[1] else None
         if not design.is_sparse:
             columns.epoch_dense(*step, tuple(design.columns), whole, S, P, lams)
             return
