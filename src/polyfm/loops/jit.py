@@ -26,12 +26,10 @@ from polyfm.loops.cache import enable_cache
 STREAMING = {"reassoc", "contract", "arcp", "nsz"}
 
 LANES = 8  # loops over a multiple of this many numbers vectorise without a remainder
-PART = {"no_cfunc_wrapper": True}  # of what only loops call, the door for C would take a sixth of the time to compile
+PART: Any = {"no_cfunc_wrapper": True}  # what only loops call needs no door for C: a sixth of the time to compile it
 inline = extending.register_jitable(**PART)
+always_inline = extending.register_jitable(forceinline=True, **PART)  # a call would keep loops from becoming vectors
 overload = partial(extending.overload, jit_options=PART)
-always_inline = extending.register_jitable(
-    forceinline=True, **PART
-)  # a call would keep the loop around it from becoming vectors
 WRITTEN_OUT = {"noise"}  # methods of which the same is true
 
 
@@ -100,7 +98,7 @@ def _teach_numba(name: str, member: Callable) -> None:
     """Have numba look a method of this name up on the class of the named tuple at hand."""
 
     # Not strict: another class may call the arguments by other names; their number is what counts.
-    inlining = "always" if name in WRITTEN_OUT else "never"
+    inlining: Any = "always" if name in WRITTEN_OUT else "never"
 
     @extending.overload_method(types.BaseNamedTuple, name, jit_options=PART, inline=inlining, strict=False)  # type: ignore[call-arg]
     @wraps(member)
