@@ -497,15 +497,17 @@ def test_file_is_a_plain_zip_of_json_and_arrays_with_standard_sums(tmp_path):
 # -- models of earlier releases ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["regressor-0.1", "classifier-0.1", "table-0.1"])
-def test_models_of_release_0_1_can_be_read(name):
+@pytest.mark.parametrize("name", sorted(path.stem for path in DATA.glob("*.polyfm")))
+def test_models_of_earlier_releases_can_be_read(name):
     expected = json.loads((DATA / f"{name}.json").read_text())
     model = load_model(DATA / f"{name}.polyfm")
     rows = pd.DataFrame(expected["rows"]) if name.startswith("table") else expected["rows"]
     assert [type(step).__name__ for step in getattr(model, "named_steps", {"": model}).values()] == expected["classes"]
     predictions = model.predict_proba(rows) if hasattr(model, "predict_proba") else model.predict(rows)
     np.testing.assert_allclose(predictions, expected["predictions"], rtol=1e-9)
-    assert model_info(DATA / f"{name}.polyfm")["polyfm_version"].startswith("0.1")
+    if "std" in expected:
+        np.testing.assert_allclose(model.predict(rows, return_std=True)[1], expected["std"], rtol=1e-9)
+    assert model_info(DATA / f"{name}.polyfm")["polyfm_version"].startswith(name.split("-")[1])
 
 
 # -- what cannot be saved ---------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from polyfm.reporting import report
     from polyfm.tabular import TableEncoder
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BayesianFactorizationMachineClassifier",

@@ -24,6 +24,8 @@ def keep(kind, model, rows):
     frame = pd.DataFrame(rows) if isinstance(rows, dict) else np.asarray(rows)
     predictions = model.predict_proba(frame) if hasattr(model, "predict_proba") else model.predict(frame)
     content = {"classes": [type(step).__name__ for step in steps], "rows": rows, "predictions": predictions.tolist()}
+    if kind == "bayes":
+        content["std"] = model.predict(frame, return_std=True)[1].tolist()
     save_model(model, Path(__file__).with_name(f"{name}.polyfm"))
     Path(__file__).with_name(f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
 
@@ -38,6 +40,12 @@ def main():
     names = np.array(["setosa", "versicolor", "virginica"])[y]
     model = polyfm.PolynomialNetworkClassifier(**options).fit(X.astype(np.float32), names)
     keep("classifier", model, X[[0, 60, 120]].tolist())
+
+    X, y = load_diabetes(return_X_y=True)
+    model = polyfm.BayesianFactorizationMachineRegressor(n_components=2, random_state=0).fit(X, y)
+    keep("bayes", model, X[:3].tolist())
+    model = polyfm.FactorizationMachineOrdinal(**options).fit(X, np.digitize(y, [80, 150, 250]))
+    keep("ordinal", model, X[:3].tolist())
 
     rng = np.random.RandomState(0)
     ages = np.where(rng.uniform(size=60) < 0.2, np.nan, rng.randint(18, 70, 60))
