@@ -103,6 +103,7 @@ SECTIONS = {
     "Losses": ("Those that have names, and your own.", "losses"),
     "Kernels": ("The functions that all models are sums of.", "kernels"),
     "Data sets": ("Those of the paper, and two more.", "datasets"),
+    "Compiling in advance": ("So that no first fit waits.", ["warm_up", "Warmed"]),
     "Dask": ("Several machines, or more data than memory.", "dask"),
     "Spark": ("The same as estimators of Spark ML.", "spark"),
 }

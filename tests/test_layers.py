@@ -34,7 +34,7 @@ LAYERS = [
         "dask",
         "spark",
     ],
-    ["export", "reporting"],
+    ["export", "reporting", "warming"],
     ["reproduce"],
     ["cli", "__main__", "__init__"],
 ]
@@ -42,6 +42,7 @@ HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 DOORS = (
     "kernels", "losses", "display", "interpretation", "certificate", "diagnosis", "modelfile", "datafiles", "libfm",
     "tabular", "conversion", "datasets", "estimators", "solvers", "reproduce", "recommend", "export", "reporting",
+    "warming",
 )  # fmt: skip
 
 

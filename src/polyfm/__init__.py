@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from polyfm.modelfile import load_model, model_info, save_model
     from polyfm.reporting import report
     from polyfm.tabular import TableEncoder
+    from polyfm.warming import Warmed, warm_up
 
 __version__ = "0.2.0"
 
@@ -45,6 +46,7 @@ __all__ = [
     "PolynomialNetworkRegressor",
     "PolynomialNetworkRegressorCV",
     "TableEncoder",
+    "Warmed",
     "certify",
     "diagnose",
     "direct_to_lifted",
@@ -58,6 +60,7 @@ __all__ = [
     "model_info",
     "report",
     "save_model",
+    "warm_up",
 ]
 
 _MODULES = {"display", "kernels", "losses"}
@@ -70,6 +73,7 @@ _HOMES = (
     "modelfile",
     "tabular",
     "reporting",
+    "warming",
 )  # of the other names
 
 

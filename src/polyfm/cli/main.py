@@ -15,6 +15,7 @@ from polyfm.cli.recommend import recommend
 from polyfm.cli.report import report
 from polyfm.cli.reproduce import reproduce
 from polyfm.cli.terminal import one_line
+from polyfm.cli.warm_up import warm_up
 
 
 class Commands(click.Group):
@@ -60,7 +61,7 @@ def cli() -> None:
     """Factorization machines and polynomial networks: from a file to a model and back."""
 
 
-for command in (fit, predict, evaluate, explain, info, report, export, recommend, reproduce):
+for command in (fit, predict, evaluate, explain, info, report, export, recommend, reproduce, warm_up):
     cli.add_command(command)
 
 

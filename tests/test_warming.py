@@ -1,0 +1,62 @@
+"""What fits need can be compiled in advance."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+import polyfm
+from polyfm import warming
+from polyfm.cli.main import cli
+
+COUNT = """
+import json, sys
+from numba.core import event
+found = []
+class Listener(event.Listener):
+    def on_start(self, of): found.append(of.data["dispatcher"].py_func.__qualname__)
+    def on_end(self, of): pass
+event.register("numba:compile", Listener())
+from polyfm import warming
+warming.fit(sys.argv[1])
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+def test_nothing_is_left_to_compile(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "POLYFM_CACHE": "1"}
+    words = [sys.executable, "-m", "polyfm", "warm-up", "tables", "networks", "--jobs", "2"]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert sorted(line.split(":")[0] for line in done.stderr.splitlines()[1:]) == ["networks", "tables"]
+    for name in ("tables", "networks"):
+        count = subprocess.run(
+            [sys.executable, "-c", COUNT, name], env=environment, capture_output=True, text=True, check=True
+        )
+        assert json.loads(count.stdout) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", warming.PROBLEMS)
+def test_every_problem_can_be_fitted(name):
+    warming.fit(name)
+
+
+def test_an_unknown_name_is_an_error_that_lists_what_there_is(monkeypatch):
+    with pytest.raises(ValueError, match="no 'pictures' to warm up; there are 'ratings', 'clicks'"):
+        polyfm.warm_up(["tables", "pictures"])
+    result = CliRunner().invoke(cli, ["warm-up", "pictures"])
+    assert result.exit_code == 2
+    assert "there are 'ratings'" in result.output
+    monkeypatch.setenv("POLYFM_CACHE", "0")
+    with pytest.raises(ValueError, match="POLYFM_CACHE=0 switches the cache off"):
+        polyfm.warm_up(["tables"])
+
+
+def test_what_fails_to_compile_is_named(monkeypatch):
+    monkeypatch.setattr(warming.sys, "executable", "false")
+    with pytest.raises(RuntimeError, match="'tables' could not be compiled: no message"):
+        polyfm.warm_up(["tables"])
