@@ -63,7 +63,9 @@ def datasets() -> dict[str, Callable[[], Dataset]]:
         "lastfm": lambda: ratings("lastfm", "Last.fm", data.lastfm(), 10),
         "imdb": lambda: Dataset("imdb", "IMDB reviews", "regression", *shuffled(*data.imdb())),
         "a9a": lambda: Dataset("a9a", "a9a", "classification", *shuffled(*data.a9a())),
-        "clicks": lambda: Dataset("clicks", "Made-up clicks", "classification", *data.clicks(), rank=8),
+        "clicks": lambda: Dataset(
+            "clicks", "Made-up clicks", "classification", *data.clicks(), rank=8, fields=(10_000,) * 20
+        ),
     }
     return sets | {f"{name}-{m}": small(name, m) for name in ("cadata", "abalone", "cpusmall") for m in (2, 3)}
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 Row = dict[str, Any]
+AS_IT_COMES, LINEAR = "polyfm-default", "linear"
 NEAR = 0.02  # the page tells when a contestant is within this part of the best score
 BEGIN, END = "<!-- suite:begin -->", "<!-- suite:end -->"
 
@@ -16,18 +17,24 @@ OUR_LINES = (
     ("#0072B2", "-"), ("#0072B2", (0, (4, 1.5))), ("#0072B2", (0, (1, 1))), ("#56B4E9", "-"),
     ("#56B4E9", (0, (4, 1.5))), ("#56B4E9", (0, (1, 1))),
 )  # fmt: skip
+OUR_MARKERS = {"polyfm-default": "*", "polyfm-bayes": "v", "polyfm-gibbs": "o"}  # the others have a point an epoch
 PEER_LINES = {
     "myfm": ("#D55E00", "o"), "myfm-variational": ("#D55E00", "v"), "fastfm": ("#CC79A7", "P"),
     "polylearn": ("#CC79A7", "X"), "libfm": ("#CC79A7", "D"), "xlearn": ("#CC79A7", "<"),
     "vowpalwabbit": ("#E69F00", "^"), "lightgbm": ("#009E73", "s"), "kernelridge": ("#444444", "o"),
     "nystroem": ("#777777", "D"), "countsketch": ("#777777", "x"), "polynomialfeatures": ("#444444", "*"),
+    "linear": ("#000000", "+"),
 }  # fmt: skip
 SPREAD = 1.6  # a panel shows scores up to this many times the best one
 
 
 def line_style(name: str, ours: list[str]) -> dict[str, Any]:
     if name in ours:
-        colour, dashes = OUR_LINES[ours.index(name) % len(OUR_LINES)]
+        if marker := OUR_MARKERS.get(name):
+            size = 13 if marker == "*" else 5
+            return {"color": "#0072B2", "marker": marker, "markersize": size, "linewidth": 1.0, "zorder": 5}
+        drawn = [other for other in ours if other not in OUR_MARKERS]
+        colour, dashes = OUR_LINES[drawn.index(name) % len(OUR_LINES)]
         return {"color": colour, "linestyle": dashes, "linewidth": 2.4, "zorder": 4}
     colour, marker = PEER_LINES.get(name, ("#000000", "."))
     return {
@@ -145,12 +152,24 @@ PAGE = """\
 """
 
 BODY = """\
-polyfm beside its peers: the same rows, split, clipping and threads. `benchmarks/suite.py` wrote this part from
+The same rows, split, clipping and threads for everybody. `benchmarks/suite.py` wrote this part from
 `benchmarks/results/results.csv`; [benchmarks/README.md](../benchmarks/README.md) has the protocol, and
 [what was set](../benchmarks/results/settings.md) the data sets, all settings, and who was left out. For the speed of
 single parts see [Benchmarks](benchmarks.md).
 
-**Machine.** {processor}. {software}. Measured on {date}.
+**Machine.** {processor}. {software}. Measured on {date}, on {threads} thread(s).
+
+## Who wins where
+
+The lowest test error in the given time, and in parentheses the seconds of training until it was within {near:.0%} of
+that error. Bold is the lowest of a row.
+
+{winners}
+
+![Test score against seconds of training, one panel for each data set](images/scores.png)
+
+Ours are blue, the star is polyfm as it comes. The time axis is logarithmic. Panels leave out what is far worse than the
+best.
 
 ## How to read this
 
@@ -159,24 +178,22 @@ single parts see [Benchmarks](benchmarks.md).
 - **Seconds of training alone.** Predictions for the test set stop the clock; data are converted, and our loops
   compiled, before it starts. The first fit in a new environment takes some seconds longer.
 - **Settings** are everybody's documented defaults, the rank of the data set, and one choice (mostly a penalty) by
-  validation rows.
+  validation rows, which the clock leaves out. "polyfm as it comes" chooses for itself, on the clock.
 - **One run each, on one machine:** run it again before making much of a small difference.
-- **Models differ.** Trees and kernel methods show what can be reached; sampling (myFM) averages many models.
+- **Models differ.** Trees and kernel methods show what can be reached; sampling averages many models.
 
-![Test score against seconds of training, one panel for each data set](images/scores.png)
+## Everybody
 
-Ours are the blue lines. One thread; the time axis is logarithmic. Panels leave out what is far worse than the best.
+In parentheses the seconds until the test error was within {near:.0%} of anybody's lowest, if it came so near. Bold is
+the lowest of all; empty is left out.
+
+{tables}
+
+## The objective
 
 ![Objective of our solvers against seconds of training](images/objectives.png)
 
 The same objective for all of our solvers, from the same start, relative to the lowest that any of them found.
-
-## Results
-
-On {threads} thread(s): the lowest test error in the given time, and in parentheses the seconds until it was within
-{near:.0%} of anybody's lowest, if it came so near. Bold is the lowest of all; empty is left out.
-
-{table}
 """
 
 
@@ -188,31 +205,77 @@ def duration(seconds: float) -> str:
     return f"{seconds:.3f}" if seconds < 1 else f"{seconds:.3g}"
 
 
-def summary(run: dict[str, Any], rows: list[Row], threads: int) -> str:
-    """Everybody's lowest score on every data set, and when it came near the lowest of all."""
-    lines = {key[:2]: line for key, line in traces(rows).items() if key[2] == threads}
-    titles = {name: about["title"] for name, about in run["datasets"].items() if any(key[0] == name for key in lines)}
-    best = {name: min(row["score"] for key in lines if key[0] == name for row in lines[key]) for name in titles}
+class Scores:
+    """Everybody's curves with so many threads."""
 
-    def cell(name: str, contestant: str) -> str:
-        if (line := lines.get((name, contestant))) is None:
-            return ""
-        own, near = min(row["score"] for row in line), seconds_to(line, best[name] * (1 + NEAR))
-        text = f"**{own:.4g}**" if own == best[name] else f"{own:.4g}"
-        return text if near is None else f"{text} ({duration(near)})"
+    def __init__(self, run: dict[str, Any], rows: list[Row], threads: int):
+        self.run = run
+        self.lines = {key[:2]: line for key, line in traces(rows).items() if key[2] == threads}
+        measured = {key[0] for key in self.lines}
+        self.titles = {name: about["title"] for name, about in run["datasets"].items() if name in measured}
 
-    text = ["| | " + " | ".join(titles.values()) + " |", "|---" * (len(titles) + 1) + "|"]
-    for contestant, label in run["labels"].items():
-        cells = [cell(name, contestant) for name in titles]
-        if any(cells):
-            text.append(f"| {f'**{label}**' if contestant in run['ours'] else label} | " + " | ".join(cells) + " |")
-    return "\n".join(text)
+    def lowest(self, dataset: str, names: Iterable[str]) -> tuple[float, str] | None:
+        """The lowest score of these contestants, and whose it is."""
+        found = [(min(row["score"] for row in self.lines[dataset, n]), n) for n in names if (dataset, n) in self.lines]
+        return min(found, default=None)
+
+    def everybody(self, titles: dict[str, str]) -> str:
+        """Everybody's lowest score on these data sets, and when it came near the lowest of all."""
+        labels = self.run["labels"]
+        best = {name: score for name in titles if (found := self.lowest(name, labels)) for score in found[:1]}
+
+        def cell(name: str, contestant: str) -> str:
+            if (line := self.lines.get((name, contestant))) is None:
+                return ""
+            own, near = min(row["score"] for row in line), seconds_to(line, best[name] * (1 + NEAR))
+            text = f"**{own:.4g}**" if own == best[name] else f"{own:.4g}"
+            return text if near is None else f"{text} ({duration(near)})"
+
+        text = ["| | " + " | ".join(titles.values()) + " |", "|---" * (len(titles) + 1) + "|"]
+        for contestant, label in labels.items():
+            cells = [cell(name, contestant) for name in titles]
+            if any(cells):
+                text.append(
+                    f"| {f'**{label}**' if contestant in self.run['ours'] else label} | " + " | ".join(cells) + " |"
+                )
+        return "\n".join(text)
+
+    def tables(self) -> str:
+        """`everybody`, a table for sparse data and one for dense."""
+        of_kinds: dict[bool, dict[str, str]] = {}
+        for name, title in self.titles.items():
+            of_kinds.setdefault("dense" in self.run["datasets"][name]["text"], {})[name] = title
+        return "\n\n".join(self.everybody(titles) for titles in of_kinds.values())
+
+    def winners(self) -> str:
+        """A line a data set: polyfm as it comes and at its best, the best of the others, and the linear model."""
+        ours, labels = self.run["ours"], self.run["labels"]
+        others = [name for name in labels if name not in ours and name != LINEAR]
+        text = [
+            "| | polyfm as it comes | polyfm at its best | the best of the others | the linear model |",
+            "|---" * 5 + "|",
+        ]
+        for name, title in self.titles.items():
+            found = [self.lowest(name, names) for names in ((AS_IT_COMES,), ours, others, (LINEAR,))]
+            least = min(f for f in found if f)[0]
+            cells = []
+            for each in found:
+                if each is None:
+                    cells.append("")
+                    continue
+                near = seconds_to(self.lines[name, each[1]], each[0] * (1 + NEAR))
+                shown = f"**{each[0]:.4g}**" if each[0] == least else f"{each[0]:.4g}"
+                whose = "" if each[1] in (AS_IT_COMES, LINEAR) else labels[each[1]].removeprefix("polyfm ") + " "
+                cells.append(f"{whose}{shown} ({duration(near)})" if near is not None else f"{whose}{shown}")
+            text.append(f"| {title} | " + " | ".join(cells) + " |")
+        return "\n".join(text)
 
 
 def write_page(run: dict[str, Any], rows: list[Row], page: Path) -> None:
     """Write the part between the markers; what people have written around it stays."""
     fewest = min(row["threads"] for row in rows)
-    body = BODY.format(**run["machine"], threads=fewest, near=NEAR, table=summary(run, rows, fewest))
+    scores = Scores(run, rows, fewest)
+    body = BODY.format(**run["machine"], threads=fewest, near=NEAR, winners=scores.winners(), tables=scores.tables())
     generated = f"{BEGIN}\n{body.rstrip()}\n{END}"
     if page.exists() and BEGIN in (old := page.read_text()) and END in old:
         text = old[: old.index(BEGIN)] + generated + old[old.index(END) + len(END) :]

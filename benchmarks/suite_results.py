@@ -13,7 +13,7 @@ COLUMNS = (
     "peak_rss_mb",
 )  # fmt: skip
 POINTS = 20  # of a curve that is drawn, evenly in the logarithm of time
-NEAR_ANYBODYS_BEST, NEAR_ITS_OWN = (0.05, NEAR, 0.005), 0.001  # parts of a score at which a curve keeps a point
+NEAR_ANYBODYS_BEST, NEAR_ITS_OWN = (0.05, NEAR, 0.005), (NEAR, 0.001)  # parts of a score at which a curve keeps a point
 
 
 class Results:
@@ -62,7 +62,8 @@ def pruned(rows: list[Row]) -> list[Row]:
     for (name, _, threads), curve in traces(rows).items():
         lowest = min(curve, key=lambda row: row["score"])
         minima = [row for row in curve if row["objective"] is not None]
-        goals = [lowest["score"] * (1 + NEAR_ITS_OWN), *(best.get(name, 0) * (1 + p) for p in NEAR_ANYBODYS_BEST)]
+        goals = [lowest["score"] * (1 + p) for p in NEAR_ITS_OWN]
+        goals += [best.get(name, 0) * (1 + p) for p in NEAR_ANYBODYS_BEST]
         chosen = [curve[0], curve[-1], lowest, *sorted(minima, key=lambda row: row["objective"])[:1]]
         chosen += [row for goal in goals if (row := next((r for r in curve if r["score"] <= goal), None))]
         chosen += spaced(curve) if threads == fewest else []

@@ -5,8 +5,8 @@ from importlib import import_module
 from peers.base import Adapter
 
 FILES = (
-    "polyfm", "myfm", "fastfm", "polylearn", "libfm", "xlearn", "vowpalwabbit", "lightgbm", "kernel_ridge", "nystroem",
-    "count_sketch", "polynomial_features",
+    "polyfm", "linear", "myfm", "fastfm", "polylearn", "libfm", "xlearn", "vowpalwabbit", "lightgbm", "kernel_ridge",
+    "nystroem", "count_sketch", "polynomial_features",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Our own solvers, through the estimators: the clock runs from the call of `fit`, after one epoch that compiles."""
+"""Our own solvers, and our estimators as they come: the clock runs from the call of `fit`, all being compiled."""
 
 import warnings
 from dataclasses import fields
@@ -64,4 +64,66 @@ class Ours(Adapter):
         trace.point(model.n_iter_, lambda: model._fitted.predict(test)[0], model.objective_, always=True)
 
 
-ADAPTERS = [*(Ours(solver) for solver in SOLVERS), Ours(kind="PolynomialNetwork")]
+class AsItComes(Adapter):
+    """What a user gets who sets nothing: with the penalties, and with what tells when to stop, that the data choose."""
+
+    module = package = "polyfm"
+    ours = threaded = True
+
+    def __init__(self, name: str, label: str, settings: str, kind: str = "FactorizationMachine", **options):
+        self.name, self.label, self.settings, self.kind, self.options = name, label, settings, kind, options
+        self.needs = "degree 2" if self.bayes else ""
+
+    @property
+    def bayes(self) -> bool:
+        return self.kind.startswith("Bayesian")
+
+    def version(self) -> str:
+        return polyfm.__version__
+
+    def suits(self, dataset: Dataset) -> bool:
+        return dataset.degree == 2 or not self.bayes
+
+    def run(self, trace: Trace, dataset: Dataset, threads: int, setting: dict) -> None:
+        warnings.simplefilter("ignore")
+        cls = getattr(polyfm, self.kind + ("Classifier" if dataset.classifies else "Regressor"))
+        y = dataset.y_train > 0 if dataset.classifies else dataset.y_train
+
+        def fit(budget: int):
+            options = self.options | ({self.budget: budget} if self.budget else {})
+            model = cls(degree=dataset.degree, n_components=dataset.rank, n_jobs=threads, random_state=0, **options)
+            model.fit(dataset.X_train, y)
+            if dataset.classifies:
+                return lambda: model.predict_proba(dataset.X_test)[:, 1]
+            return lambda: model.predict(dataset.X_test)
+
+        fit(1)()
+        if self.budget:
+            trace.in_budgets(fit)
+        else:
+            trace.start()
+            trace.point(1, fit(1), always=True)
+
+    @property
+    def budget(self) -> str:
+        """What grows from point to point."""
+        return {"variational": "max_iter", "gibbs": "n_samples"}.get(self.options.get("inference", ""), "")
+
+
+ADAPTERS = [
+    AsItComes("polyfm-default", "polyfm as it comes", "a factorization machine, `n_components` and `degree`"),
+    AsItComes(
+        "polyfm-bayes", "polyfm Bayes (variational)",
+        "a Bayesian factorization machine with `inference='variational'`. Its points are fits with a growing "
+        "`max_iter`",
+        "BayesianFactorizationMachine", inference="variational",
+    ),
+    AsItComes(
+        "polyfm-gibbs", "polyfm Bayes (Gibbs)",
+        "a Bayesian factorization machine with `inference='gibbs'`. Its points are fits with a growing "
+        "`n_samples`, which begin anew",
+        "BayesianFactorizationMachine", inference="gibbs",
+    ),
+    *(Ours(solver) for solver in SOLVERS),
+    Ours(kind="PolynomialNetwork"),
+]  # fmt: skip

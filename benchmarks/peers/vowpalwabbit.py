@@ -14,7 +14,7 @@ BITS = 22
 class VowpalWabbit(Adapter):
     name, label, module, package = "vowpalwabbit", "Vowpal Wabbit", "vowpalwabbit", "vowpalwabbit"
     settings = (
-        "one-hot fields as two namespaces with `--lrq` of the rank, elsewhere `--interactions` up to the degree; "
+        "two one-hot fields as two namespaces with `--lrq` of the rank, elsewhere `--interactions` up to the degree; "
         f"`-b {BITS}`, `--holdout_off`; `--learning_rate` (0.5 by default, 0.1 in its demonstration of `--lrq`) and "
         "`--l2` chosen; all else at its default. Rows are read from its binary cache, which is made beforehand; it "
         "reads in a second thread of its own, but on the same cores as everybody"
@@ -53,15 +53,15 @@ class VowpalWabbit(Adapter):
 
 
 def interactions(dataset: Dataset) -> list[str]:
-    if dataset.fields:
+    if len(dataset.fields) == 2:
         return ["--lrq", f"ab{dataset.rank}"]
     return [word for m in range(2, dataset.degree + 1) for word in ("--interactions", "a" * m)]
 
 
 def as_text(X, y: np.ndarray, fields: tuple[int, ...]) -> str:
-    """Rows in its text format: one namespace, or one for each one-hot field."""
+    """Rows in its text format: one namespace, or one for each of two one-hot fields."""
     ends, columns = X.indptr, X.indices.tolist()
-    if fields:
+    if len(fields) == 2:
         return "".join(
             f"{t:g} |a {columns[start]} |b {columns[start + 1]}\n"
             for t, start in zip(y.tolist(), ends.tolist(), strict=False)
