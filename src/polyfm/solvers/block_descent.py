@@ -44,7 +44,7 @@ class BlockDescent(Solver):
     def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
         if resume:
             return State(parameters, resume["f"].copy(), int(resume["epoch"][0]))
-        return State(parameters, problem.shifted_predictions(parameters).astype(np.float64))
+        return State(parameters, problem.shifted_predictions(parameters).astype(np.float64, copy=False))
 
     def resume(self, state: State) -> Resume:
         return {"f": state.f, "epoch": np.array([state.epoch])}
