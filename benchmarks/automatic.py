@@ -2,6 +2,7 @@
 
 POLYFM_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/automatic.py [EPOCHS [CASE ...]]
 POLYFM_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/automatic.py held-out [CASE ...]
+POLYFM_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/automatic.py by-default [CASE ...]
 
 First: block descent against coordinate descent, to the same objective. Coordinate descent runs its epochs; block
 descent runs until it is as low, or has taken three times as long.
@@ -9,22 +10,29 @@ descent runs until it is as low, or has taken three times as long.
 With "held-out": processor seconds of each solver until the loss of test rows is within 1% of the smallest that any of
 them has at any beta (halved until it gets worse), its own set-up included, at the beta that is best for it; and that
 loss of its own. alpha is what the linear model asks for.
+
+With "by-default": the loss of test rows (of targets within their range: RMSE) and processor seconds of estimators that
+choose their penalties, where "auto" has to descend and where it has to take steps.
 """
 
 import sys
 import time
+import warnings
 from functools import partial
 
 import data
 import numpy as np
 from growth import clicks
+from sklearn.metrics import log_loss, roc_auc_score
 from solvers import problem
 
+from polyfm import FactorizationMachineClassifier, FactorizationMachineRegressor
 from polyfm.core.design import Design
 from polyfm.core.model import build_model
 from polyfm.core.problem import Problem
 from polyfm.losses import as_loss
 from polyfm.solvers import BlockDescent, CoordinateDescent, automatic, make_solver, solver_class, takes_steps
+from polyfm.training import recipe as recipes
 from polyfm.training.automatic import choose_alpha
 from polyfm.training.initial import initial_parameters
 from polyfm.training.recipe import Recipe
@@ -161,7 +169,53 @@ def held_out(names: list[str]) -> None:
         print(line, flush=True)
 
 
+def words(values, target):
+    """The reviews with other values than tf-idf."""
+    X, X_test, y, y_test = data.imdb_counts()
+    X.data, X_test.data = values(X.data), values(X_test.data)
+    return X, X_test, *((t >= 7).astype(int) if target == "classes" else t for t in (y, y_test))
+
+
+BY_DEFAULT = {  # what to load, the rank
+    "IMDB, classes": (data.imdb_classes, 8),
+    "IMDB, stars": (data.imdb, 8),
+    **{
+        f"IMDB, {target}, {kind}": (partial(words, values, target), 8)
+        for target in ("classes", "stars")
+        for kind, values in (("counts", np.asarray), ("log counts", np.log1p), ("ones", np.ones_like))
+    },
+    "newsgroups": (partial(one_against_others, partial(data.newsgroups, 20), 3), 8),
+    "clicks": (data.clicks, 8),
+}
+
+
+def by_default(names: list[str]) -> None:
+    warnings.simplefilter("ignore")
+    for case in names:
+        load, k = BY_DEFAULT[case]
+        X, X_test, y, y_test = load()
+        classes = len(np.unique(y)) == 2
+        line = case
+        for name, steps in (("descent", False), ("steps", True)):
+            recipes.takes_steps = lambda model, X, steps=steps: steps
+            began = time.process_time()
+            cls = FactorizationMachineClassifier if classes else FactorizationMachineRegressor
+            model = cls(n_components=k, random_state=0).fit(X, y)
+            seconds = time.process_time() - began
+            if classes:
+                p = model.predict_proba(X_test)[:, 1]
+                text = f"log loss {log_loss(y_test, p):.4f}, AUC {roc_auc_score(y_test, p):.4f}"
+            else:
+                f = np.clip(model.predict(X_test), y.min(), y.max())
+                text = f"RMSE {np.sqrt(np.mean((f - y_test) ** 2)):.4f}"
+            line += f"; {name} ({model.solver_}) {text}, {seconds:.1f} s"
+        print(line, flush=True)
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["by-default"]:
+        by_default(sys.argv[2:] or list(BY_DEFAULT))
+        sys.exit()
     if sys.argv[1:2] == ["held-out"]:
         held_out(sys.argv[2:] or list(HELD_OUT))
         sys.exit()

@@ -41,14 +41,19 @@ def lastfm():
     return train_test_split(X, y, test_size=0.25, random_state=0)
 
 
+def imdb_counts():
+    """How often words occur in the reviews, star ratings as targets."""
+    train, test = (sp.load_npz(home() / "imdb" / f"{part}_counts.npz").astype(float) for part in ("train", "test"))
+    ratings = np.load(home() / "imdb" / "ratings.npz")
+    return train, test, ratings["y_train"].astype(float), ratings["y_test"].astype(float)
+
+
 def imdb():
     """tf-idf of the reviews, star ratings as targets."""
     from sklearn.feature_extraction.text import TfidfTransformer
 
-    train, test = (sp.load_npz(home() / "imdb" / f"{part}_counts.npz").astype(float) for part in ("train", "test"))
-    ratings = np.load(home() / "imdb" / "ratings.npz")
+    train, test, y_train, y_test = imdb_counts()
     tfidf = TfidfTransformer().fit(train)
-    y_train, y_test = ratings["y_train"].astype(float), ratings["y_test"].astype(float)
     return tfidf.transform(train), tfidf.transform(test), y_train, y_test
 
 
