@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_array_equal
-from sklearn.linear_model import LogisticRegression
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss
 
 from polyfm import (
@@ -33,6 +33,17 @@ def clicks(n: int, seed: int = 0):
     P = 0.6 * truth.standard_normal((X.shape[1], 2))
     f = 0.5 * (np.square(X @ P) - X @ np.square(P)).sum(axis=1) + X @ (0.3 * truth.standard_normal(X.shape[1]))
     return X, np.where(rng.uniform(size=n) < 1 / (1 + np.exp(-f)), "yes", "no"), f
+
+
+def ratings(n: int, size: float):
+    """Two large fields and three small ones: mostly linear weights, and bases of this size for the large ones."""
+    sizes, rng = (120, 100, 6, 5, 4), np.random.RandomState(0)
+    codes = np.column_stack([rng.randint(s, size=n) for s in sizes]) + np.cumsum((0, *sizes[:-1]))
+    X = sp.csr_matrix((np.ones(codes.size), codes.ravel(), np.arange(0, codes.size + 1, len(sizes))))
+    P = size * rng.standard_normal((X.shape[1], 2))
+    P[sum(sizes[:2]) :] = 0
+    f = 0.5 * (np.square(X @ P) - X @ np.square(P)).sum(axis=1) + X @ (0.8 * rng.standard_normal(X.shape[1]))
+    return X, f + rng.standard_normal(n)
 
 
 @pytest.fixture
@@ -148,11 +159,43 @@ def test_a_stopped_fit_goes_on_to_the_same_bits(few_are_many, tmp_path, monkeypa
 def test_a_warm_start_goes_on_and_keeps_what_was_chosen(few_are_many):
     X, y, _ = clicks(6000)
     fm = machine(warm_start=True).fit(X, y)
-    beta, objective = fm.beta_, fm.objective_
+    beta, n_iter, objective = fm.beta_, fm.n_iter_, fm.objective_
     fm.fit(X, y)
-    assert fm.beta_ == beta
-    assert fm.solver_ == "sgd"
+    assert (fm.solver_, fm.beta_, fm.n_iter_) == ("sgd", beta, n_iter)
     assert fm.objective_ <= objective
+    assert fm.set_params(solver="cd", tol=1e-6).fit(X, y).n_iter_ > n_iter  # whose epochs are others
+
+
+def test_a_warm_start_with_new_rows_does_not_learn_their_noise(few_are_many):
+    (X, y, _), (X_new, y_new, _), (X_test, y_test, _) = (clicks(6000, seed) for seed in range(3))
+    fm = machine(alpha=1.0, beta=0.5, warm_start=True).fit(X, y)
+    first = log_loss(y_test, fm.predict_proba(X_test))
+    assert log_loss(y_test, fm.fit(X_new, y_new).predict_proba(X_test)) < first + 0.005
+
+
+def test_a_warm_start_after_early_stopping_counts_epochs_anew(few_are_many):
+    X, y, _ = clicks(6000)
+    fm = machine(alpha=0.01, beta=0.01, early_stopping=True, n_iter_no_change=3, warm_start=True).fit(X, y)
+    assert fm.n_iter_ > 3
+    expected = machine(alpha=0.01, beta=0.01).fit(X, y).n_iter_
+    assert fm.set_params(early_stopping=False).fit(X, y).n_iter_ == expected
+
+
+def test_where_held_out_rows_want_the_linear_model_they_get_it(few_are_many):
+    X, y = ratings(6000, size=0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fm = FactorizationMachineRegressor(n_components=4, random_state=0, warm_start=True).fit(X, y)
+    linear = Ridge(alpha=fm.alpha_).fit(X, y)
+    assert_allclose(fm.predict(X), linear.predict(X), atol=0.05)
+    assert fm.solver_ == fm.fit(X, y).solver_ == "cd"
+
+
+def test_steps_that_begin_worse_than_the_linear_model_are_tried_at_weaker_penalties(few_are_many):
+    X, y = ratings(12000, size=0.7)
+    fm = FactorizationMachineRegressor(n_components=2, random_state=0).fit(X[:9000], y[:9000])
+    linear = Ridge(alpha=fm.alpha_).fit(X[:9000], y[:9000])
+    assert fm.score(X[9000:], y[9000:]) > linear.score(X[9000:], y[9000:]) + 0.05
 
 
 def test_what_compares_minima_descends(few_are_many):
@@ -164,11 +207,13 @@ def test_what_compares_minima_descends(few_are_many):
     assert FactorizationMachineOrdinal(n_components=2, random_state=0).fit(X, y).solver_ != "sgd"
 
 
-def test_without_rows_to_hold_out_steps_end_by_tol(few_are_many):
+def test_equal_rows_are_held_out_too_and_without_rows_to_hold_out_there_are_no_steps(few_are_many):
     X = clicks(10)[0]
     same = sp.vstack([X[:1]] * 5000).tocsr()  # which no hash tells from each other
     labels = np.resize(["no", "yes"], 5000)
-    assert machine(alpha=1.0, beta=1.0).fit(same, labels).n_iter_ >= 1
+    assert machine(alpha=1.0, beta=1.0).fit(same, labels).solver_ == "sgd"
+    one = FactorizationMachineRegressor(alpha=1.0, beta=1.0, random_state=0)
+    assert one.fit(same, np.arange(5000.0), np.arange(5000) == 7).solver_ == "cd"
 
 
 def test_enough_epochs_are_enough_whatever_the_objective_does():

@@ -235,10 +235,14 @@ class PolynomialModel(FactsMixin, CallbackSupportMixin, BaseEstimator):
         """The recipe with the penalties that the data choose, with the epochs of stochastic steps, and parameters to
         start from where they have just been chosen. With `keep`, for a warm start or one more batch of a stream, what
         was chosen first stays."""
-        if keep and hasattr(self, "_fitted") and hasattr(self, "beta_"):
-            return self._as_chosen(recipe), []
+        kept = keep and hasattr(self, "_fitted") and hasattr(self, "beta_")
+        if kept:
+            recipe = self._as_chosen(recipe)
         steps = recipe.takes_steps(design)
-        if recipe.is_complete and not (steps and not self.early_stopping):
+        counts = steps and not self.early_stopping
+        if kept and counts:
+            recipe = replace(recipe, epochs=getattr(self, "_epochs", None))
+        if recipe.is_complete and (recipe.epochs is not None or not counts):
             return recipe, []
         targets = [y[rows] for y in targets]
         strata = strata_of(targets) if is_classifier(self) else None
@@ -247,14 +251,18 @@ class PolynomialModel(FactsMixin, CallbackSupportMixin, BaseEstimator):
             None if sample_weight is None else sample_weight[rows], strata, seeds,
             teller(self.verbose, current_watch()),
         )  # fmt: skip
+        recipe = recipe.with_penalties(penalties.alpha, penalties.beta)
         epochs = None if self.early_stopping else penalties.epochs
-        return replace(recipe.with_penalties(penalties.alpha, penalties.beta), epochs=epochs), penalties.starts
+        return replace(recipe, epochs=epochs, may_take_steps=penalties.epochs is not None), penalties.starts
 
     def _as_chosen(self, recipe: Recipe) -> Recipe:
-        """The recipe with the penalties that an earlier fit chose, where it has none of its own."""
+        """The recipe with the penalties that an earlier fit chose, where it has none of its own. Who descended goes on
+        to descend."""
         alpha, beta = recipe.alpha, recipe.beta
         if beta is None:
             beta = tuple(self.beta_.tolist()) if isinstance(self.beta_, np.ndarray) else self.beta_
+        takes_steps = recipe.may_take_steps and getattr(self, "solver_", "sgd") == "sgd"
+        recipe = replace(recipe, may_take_steps=takes_steps)
         return recipe.with_penalties(self.alpha_ if alpha is None else alpha, beta)
 
     def _set_penalties(self, recipe: Recipe) -> None:
@@ -348,6 +356,7 @@ class PolynomialModel(FactsMixin, CallbackSupportMixin, BaseEstimator):
         if recipe.rank is not None:
             self.n_components_ = self._fitted.model.groups[0].n_bases
         self._set_penalties(recipe)
+        self._epochs = recipe.epochs
         self.solver_ = solver
         self.n_iter_ = max(result.n_iter for result in results)
         self.history_: Any = sum_of_histories([result.history for result in results])

@@ -60,7 +60,8 @@ class Fold(NamedTuple):
 
 
 class Penalties(NamedTuple):
-    """What was chosen, parameters of each target to start from (none: anew) and, of stochastic steps, epochs."""
+    """What was chosen, parameters of each target to start from (none: anew) and epochs of stochastic steps; None where
+    there are none to take."""
 
     alpha: float | Ridge
     beta: Any  # a number or a Ridge; a tuple with one number for each group of bases where there are several
@@ -250,10 +251,12 @@ class Search:
             losses.append(found[0])
             epochs.append(found[1])
             self._say("beta", scales[-1] * 2.0**-j, losses[-1], found[1] if self.steps else ())
-            if self._is_past(losses, WORSE) or interrupts.interrupted():
+            # The linear model is at its minimum. That first steps are worse says nothing of those at weaker penalties.
+            alike = losses[1:] if self.steps and j else losses
+            if self._is_past(alike, WORSE) or interrupts.interrupted():
                 break
         at = _choose(losses, len(self.folds))
-        return 2.0**-at, epochs[round(at)] if self.steps else None
+        return 2.0**-at, epochs[round(at)] if self.steps and round(at) > 0 else None  # the first is the linear model
 
     def _in_turn(self, judged: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
         """What is found at each step down from beta_max. Steps that begin anew are taken by several threads at once."""
