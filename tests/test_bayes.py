@@ -334,6 +334,20 @@ def test_counts_with_a_heavy_tail_are_told_of_their_logarithms(rng):
         assert not any("log1p" in str(warning.message) for warning in told)
 
 
+@pytest.mark.parametrize("times", [0, 1, 50])
+def test_heavy_tails_are_looked_for_by_weight(times):
+    y, weight = np.exp(np.random.RandomState(0).standard_normal(2000)), np.ones(2000)
+    y[0], weight[0] = 30_000, times
+    expected = bayes.has_heavy_tail(np.repeat(y, weight.astype(int)), None)
+    assert bayes.has_heavy_tail(y, weight) is expected
+    assert expected is (times == 1)  # what is not there is not far off, and what is common is not either
+    X = sp.csr_matrix((np.ones(2000), (np.arange(2000), np.arange(2000) % 7)))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        regressor(max_iter=2).fit(X, y, weight)
+    assert any("log1p" in str(warning.message) for warning in told) is expected
+
+
 def made_up_counts(n=4000, seed=0):
     """Counts with far more variance than their mean: a few are hundreds of times as large as most."""
     rng = np.random.RandomState(seed)
@@ -360,7 +374,7 @@ def test_counts_are_predicted_as_well_as_by_a_penalty_that_was_tuned(inference, 
         errors.append([error(FactorizationMachineRegressorCV(n_components=3, random_state=0))])
         errors[-1].append(error(regressor(inference=inference)))
         with monkeypatch.context() as patch:
-            patch.setattr(bayes, "has_heavy_tail", lambda y: False)
+            patch.setattr(bayes, "has_heavy_tail", lambda y, weight: False)
             errors[-1].append(error(regressor(inference=inference)))
     tuned, ours, learned = np.transpose(errors)
     assert np.mean(ours / tuned) < 1.01

@@ -236,9 +236,9 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
         return self._fit(X, y, sample_weight)
 
     def _complete(
-        self, recipe: Recipe, design: Design, X, targets, *args, **options
+        self, recipe: Recipe, design: Design, X, targets, sample_weight, *args, **options
     ) -> tuple[Recipe, list[Parameters]]:
-        if has_heavy_tail(targets[0]):
+        if has_heavy_tail(targets[0], sample_weight):
             recipe = replace(recipe, more=recipe.more | {"tied": True})
             warnings.warn(
                 "The targets are never negative, and the largest is far beyond all that is normal: counts or amounts, "
@@ -248,7 +248,7 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
                 "model, func=np.log1p, inverse_func=np.expm1).",
                 stacklevel=2,
             )
-        return super()._complete(recipe, design, X, targets, *args, **options)
+        return super()._complete(recipe, design, X, targets, sample_weight, *args, **options)
 
     @property
     def noise_(self) -> float:
@@ -303,13 +303,16 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
         return low, high
 
 
-def has_heavy_tail(y: np.ndarray) -> bool:
-    """Whether y >= 0 has values that a Gaussian would never reach, and log(1 + y) has much less of a tail."""
-    y = y.astype(np.float64)
-    return bool(y.min() >= 0 and _reach(y) > FAR and _reach(np.log1p(y)) < _reach(y) / 2)
+def has_heavy_tail(y: np.ndarray, weight: np.ndarray | None) -> bool:
+    """Whether y >= 0 has values that a Gaussian would never reach, and log(1 + y) has much less of a tail. A weight of
+    2 is the value twice."""
+    w = np.ones(len(y)) if weight is None else weight.astype(np.float64)
+    y, w = y[w > 0].astype(np.float64), w[w > 0]
+    return bool(y.min() >= 0 and _reach(y, w) > FAR and _reach(np.log1p(y), w) < _reach(y, w) / 2)
 
 
-def _reach(y: np.ndarray) -> float:
+def _reach(y: np.ndarray, weight: np.ndarray) -> float:
     """How many standard deviations the largest is above the mean."""
-    std = float(y.std())
-    return float(y.max() - y.mean()) / std if std > 0 else 0.0
+    mean = np.average(y, weights=weight)
+    std = float(np.sqrt(np.average((y - mean) ** 2, weights=weight)))
+    return float(y.max() - mean) / std if std > 0 else 0.0
