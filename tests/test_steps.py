@@ -120,6 +120,15 @@ def test_targets_are_regressed_with_weights_and_numbers_beside_the_fields(few_ar
     assert fm.score(wide[5000:], y[5000:]) > 0.8
 
 
+def test_features_of_very_different_sizes_are_learned_by_descent(few_are_many):
+    X, y, _ = clicks(2000)
+    year = sp.csr_matrix(np.random.RandomState(3).randint(1990, 2020, (X.shape[0], 1)).astype(float))
+    wide, alike = sp.hstack([X, year]).tocsr(), sp.hstack([X, year / 100]).tocsr()
+    with pytest.warns(UserWarning, match="Features differ in size"):
+        assert machine(alpha=1.0, beta=1.0).fit(wide, y).solver_ == "cd"
+    assert machine(alpha=1.0, beta=1.0).fit(alike, y).solver_ == "sgd"
+
+
 def test_several_classes_have_their_own_epochs(few_are_many):
     X, _, f = clicks(6000)
     y = np.digitize(f, np.quantile(f, [0.3, 0.7]))

@@ -86,7 +86,7 @@ class RowsInParts:
 
     # -- what the chain asks for --------------------------------------------------------------------------------------
 
-    def check(self, recipe: Recipe) -> None:
+    def check(self, recipe: Recipe) -> Recipe:
         limit = LARGEST[self.dtype.name]
         check_range(
             "X", np.array([fact.largest for fact in self.facts], self.dtype), limit,
@@ -113,6 +113,7 @@ class RowsInParts:
                 found = found[np.searchsorted(below, [FEW, 1 - FEW]).clip(max=len(found) - 1)]
             if len(found):
                 warn_of_unequal(float(found.min()), float(found.max()))
+        return recipe
 
     def contents(self) -> list[Any]:
         return [self.engine.each("digest"), self.classes, self.class_weight]

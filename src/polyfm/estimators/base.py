@@ -196,7 +196,7 @@ class PolynomialModel(FactsMixin, CallbackSupportMixin, BaseEstimator):
     def _train(self, data: InMemory | Any) -> None:
         """The chain through a fit, wherever the rows are."""
         recipe, n_features, n_targets = self._recipe(data.shape[1]), data.shape[1], data.n_targets
-        data.check(recipe)
+        recipe = data.check(recipe)
         check_penalties(recipe.alpha, recipe.beta, data.dtype)
         callbacks = CallbackTask(self, data.X, data.y, n_targets, recipe.model)
         key = self._key(data) if self.warm_start or self.checkpoint else ""

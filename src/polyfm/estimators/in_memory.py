@@ -1,5 +1,6 @@
 """The rows of a fit, in memory: what the chain through a fit asks of them."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,13 @@ class InMemory:
     def n_targets(self) -> int:
         return len(self.targets)
 
-    def check(self, recipe: Recipe) -> None:
+    def check(self, recipe: Recipe) -> Recipe:
+        """The recipe, without stochastic steps where features are of very different sizes: one length of steps cannot
+        suit them all."""
         self.weight = self.estimator._checked_weights(self.X, self.weight)
         check_features(self.X)
         check_size(recipe.model, self.X, self.n_targets)
-        warn_of_sizes(self.X)
+        return replace(recipe, may_take_steps=False) if warn_of_sizes(self.X) else recipe
 
     def contents(self) -> list[Any]:
         """All that tells these data from others, to be hashed."""

@@ -30,22 +30,24 @@ def check_features(X) -> None:
     )  # fmt: skip
 
 
-def warn_of_sizes(X) -> None:
-    """Say that one penalty cannot suit features of very different sizes. Rare words and categories are meant so: a
-    size is that of the values other than zero."""
+def warn_of_sizes(X) -> bool:
+    """Say that one penalty cannot suit features of very different sizes, and whether they are. Rare words and
+    categories are meant so: a size is that of the values other than zero."""
     if X.shape[1] < 2 or X.shape[0] == 0:
-        return
-    warn_of_unequal(*(_sizes_of_stored(X) if hasattr(X, "indptr") else _sizes(X)))
+        return False
+    return warn_of_unequal(*(_sizes_of_stored(X) if hasattr(X, "indptr") else _sizes(X)))
 
 
-def warn_of_unequal(small: float, large: float) -> None:
-    if large > VERY_DIFFERENT * small:
+def warn_of_unequal(small: float, large: float) -> bool:
+    unequal = large > VERY_DIFFERENT * small
+    if unequal:
         warnings.warn(
             f"Features differ in size by a factor of {large / small:.2g}, and one penalty cannot suit them all: the "
             "fit may be poor and slow. Scale them first, for instance with sklearn.preprocessing.StandardScaler.",
             UserWarning,
             stacklevel=9,
         )
+    return unequal
 
 
 def _sizes(X: np.ndarray) -> tuple[float, float]:
