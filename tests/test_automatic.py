@@ -416,3 +416,12 @@ def test_a_linear_model_that_single_precision_does_not_hold_is_no_start():
     assert_array_equal(found.coef, np.array([0.0, 2.0], dtype=np.float32))
     assert found.intercept == 0
     assert found.coef.dtype == found.intercept.dtype == np.float32
+
+
+@quiet
+@pytest.mark.parametrize("n_features", [30, 600])
+def test_targets_that_are_all_the_same_ask_for_no_interactions(n_features):
+    X = sp.random(2000, n_features, 0.1, format="csr", random_state=0)
+    fm = FactorizationMachineRegressor(n_components=2, max_iter=5, random_state=0).fit(X, np.full(2000, 3.0))
+    assert fm.beta_ == 0
+    assert_allclose(fm.predict(X), 3.0, atol=1e-3)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from polyfm.core.lanczos import lanczos
 from polyfm.core.linear import squared_columns
@@ -164,8 +164,8 @@ def lowest_beta(A: Curvature, *, signed: bool, seed: int = 0) -> float:
             operator, k=1, which="LM" if signed else "SA", tol=TOLERANCE,
             v0=np.random.RandomState(seed).standard_normal(A.size), maxiter=MOST_PRODUCTS, return_eigenvectors=False,
         )  # fmt: skip
-    except ArpackNoConvergence as stopped:
-        values = stopped.eigenvalues
+    except ArpackError as stopped:  # no convergence, or nothing but zeros
+        values = getattr(stopped, "eigenvalues", ())
         if not len(values):
             return A.bound()
     return reach(values.min(), values.max(), signs)
