@@ -129,6 +129,18 @@ def test_features_of_very_different_sizes_are_learned_by_descent(few_are_many):
     assert machine(alpha=1.0, beta=1.0).fit(alike, y).solver_ == "sgd"
 
 
+def test_nobody_is_warned_of_steps_that_were_only_tried(few_are_many):
+    X, _, f = clicks(3000)
+    numbers = np.exp(1.5 * np.random.RandomState(0).standard_normal((X.shape[0], 2)))
+    wide = sp.hstack([X, sp.csr_matrix(numbers)]).tocsr()
+    fm = FactorizationMachineRegressor(degree=3, alpha=0.0, beta=0.0, n_components=10, random_state=0)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        fm.fit(wide, f)
+    halved = [warning for warning in told if "halved" in str(warning.message)]
+    assert len(halved) <= (fm.solver_ == "sgd")  # by the fit itself
+
+
 def test_several_classes_have_their_own_epochs(few_are_many):
     X, _, f = clicks(6000)
     y = np.digitize(f, np.quantile(f, [0.3, 0.7]))

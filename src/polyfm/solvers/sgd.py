@@ -71,6 +71,7 @@ class SGD(Solver):
     seed: int = 0
     batch_size: int | str = "auto"
     n_threads: int = 1  # for the objective
+    warns: bool = True  # of steps that were too long
 
     summary = "stochastic steps: very large data, streams (`partial_fit`), data larger than memory"
     epoch = "one pass over the rows with AdaGrad steps"
@@ -145,7 +146,7 @@ class SGD(Solver):
         return state.last
 
     def finish(self, problem: Problem, state: State) -> float | None:
-        if state.halvings:
+        if state.halvings and self.warns:
             self._warn(state)
         if state.best is None or state.last <= state.best.objective:
             return None

@@ -320,8 +320,11 @@ class Path:
         few = self.data.nnz < NONZEROS_OF_FOLDS and _has_many_minima(self.recipe.model)
         tol, epochs = TOL_OF_FEW if few else TOL, max(EPOCHS, solver_class(self.solver).window or 0)
         for t, (y, seed) in enumerate(zip(self.data.targets, map(int, self.seeds), strict=True)):
-            problem, solver = recipe.problem(self.design, y, self.data.weight), recipe.make_solver(self.solver, seed)
+            problem = recipe.problem(self.design, y, self.data.weight)
+            solver: Any = recipe.make_solver(self.solver, seed)
             stopping = None if self.judges is None else EarlyStopping(self.judges[t], 1, GAIN)
+            if stopping:
+                solver = replace(solver, warns=False)  # of a try, that held-out rows judge
             start = self.fresh[t] if stopping else revived(self.parameters[t], self.fresh[t])
             result = run(
                 solver, problem, start, max_iter=epochs, tol=0 if stopping else tol,
