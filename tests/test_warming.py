@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from click.testing import CliRunner
@@ -54,6 +55,19 @@ def test_an_unknown_name_is_an_error_that_lists_what_there_is(monkeypatch):
     monkeypatch.setenv("POLYFM_CACHE", "0")
     with pytest.raises(ValueError, match="POLYFM_CACHE=0 switches the cache off"):
         polyfm.warm_up(["tables"])
+
+
+def test_an_error_ends_what_is_still_compiling(monkeypatch):
+    monkeypatch.setattr(warming, "PROBLEMS", {"tables": None, "ratings": None, "networks": None})
+    program = "import sys, time; time.sleep(0 if 'tables' in sys.argv[-1] else 60); sys.exit(1)"
+    popen = subprocess.Popen
+    monkeypatch.setattr(
+        subprocess, "Popen", lambda words, **options: popen([words[0], "-c", program, words[-1]], **options)
+    )
+    began = time.perf_counter()
+    with pytest.raises(RuntimeError, match="'tables' could not be compiled"):
+        polyfm.warm_up(n_jobs=2)
+    assert time.perf_counter() - began < 30
 
 
 def test_what_fails_to_compile_is_named(monkeypatch):

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,17 +66,31 @@ def warming(names: list[str] | None = None, n_jobs: int | None = -1) -> Iterator
         raise ValueError(f"There is no {unknown[0]!r} to warm up; there are {', '.join(map(repr, PROBLEMS))}.")
     if os.environ.get("POLYFM_CACHE") == "0":
         raise ValueError("Nothing would be kept: POLYFM_CACHE=0 switches the cache off. Unset it.")
-    with ThreadPoolExecutor(threads_of(n_jobs)) as pool:
-        for done in as_completed([pool.submit(_in_a_process, name) for name in names]):
+    pool, running, over = ThreadPoolExecutor(threads_of(n_jobs)), set[subprocess.Popen](), Event()
+    try:
+        for done in as_completed([pool.submit(_in_a_process, name, running, over) for name in names]):
             yield done.result()
+    finally:  # Ctrl-C and errors end what is still compiling
+        over.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in list(running):
+            process.terminate()
+        pool.shutdown()
 
 
-def _in_a_process(name: str) -> Warmed:
+def _in_a_process(name: str, running: set[subprocess.Popen], over: Event) -> Warmed:
     began = time.perf_counter()
     code = f"from polyfm.warming import fit; fit({name!r})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    running.add(process)
+    if over.is_set():  # since this one was taken from the queue
+        process.terminate()
+    _, errors = process.communicate()
+    running.remove(process)
+    if process.returncode:
+        last = errors.strip().splitlines()[-1:] or ["no message"]
         raise RuntimeError(f"{name!r} could not be compiled: {last[0]}")
     return Warmed(name, time.perf_counter() - began)
 
@@ -106,8 +121,10 @@ def _clicks() -> Iterator[tuple]:
 
     for n in (4000, 75_000):  # descends, takes stochastic steps
         X, y = _one_hot(10, n)
-        yield FactorizationMachineClassifier(**FEW), X, y > 0
-        yield FactorizationMachineRegressor(**FEW), X, y
+        number = sp.csr_matrix(np.random.RandomState(1).randn(n, 1))
+        for table in (X, sp.hstack([X, number], format="csr")):
+            yield FactorizationMachineClassifier(**FEW), table, y > 0
+            yield FactorizationMachineRegressor(**FEW), table, y
 
 
 def _text() -> Iterator[tuple]:
