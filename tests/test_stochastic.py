@@ -11,7 +11,8 @@ from polyfm.core import model
 from polyfm.core.penalty import Ridge
 from polyfm.core.problem import Problem
 from polyfm.loops import stochastic
-from polyfm.solvers import run, sgd
+from polyfm.solvers import copies, run, sgd
+from polyfm.solvers.copies import FEWEST_ROWS, JOINS, TOUCHES, Joins
 from polyfm.solvers.sgd import SGD, State
 from polyfm.solvers.tables import Tables
 
@@ -69,7 +70,7 @@ def slow_pass(problem, parameters, sums, etas, order, batch):
     present = (X != 0) | (problem.design.rows.indices is None)
     counts = np.maximum(present.sum(axis=0), 1)
     fitted = [*[True] * len(model.groups), model.fit_linear, model.fit_intercept]
-    for start in range(0, n, batch):
+    for start in range(0, len(order), batch):
         chosen = order[start : start + batch]
         slopes = [sum(parts) for parts in zip(*(slopes_of(problem, parameters, X, i) for i in chosen), strict=True)]
         pulls = arrays_of(problem.penalty.gradient(parameters))
@@ -188,3 +189,114 @@ def test_rows_with_a_feature_are_counted(rng):
         assert_array_equal(sgd._occurrences(problem), [len(X)] * X.shape[1])
     problem, _ = make_problem(sp.csr_matrix(X), np.ones(len(X)), "anova", "direct", 2)
     assert_array_equal(sgd._occurrences(problem), X.sum(axis=0))
+
+
+def slow_pass_in_shares(problem, parameters, sums, etas, order, shares):
+    """Shares of the rows one after the other, each from where all were joined last. The order in which a feature is
+    joined is worked out anew, one feature at a time."""
+    n, d = problem.design.shape
+    frequencies = np.maximum(sgd._occurrences(problem), 1) / n
+    n_joins = min(max(n // (shares * FEWEST_ROWS), 1), JOINS)
+    bounds = np.linspace(0, n, n_joins * shares + 1).astype(int)
+    own = [(parameters.copy(), [s.copy() for s in sums]) for _ in range(shares)]
+    for turn in range(1, n_joins + 1):
+        for r, (theta, h) in enumerate(own):
+            first = (turn - 1) * shares + r
+            slow_pass(problem, theta, h, etas, order[bounds[first] : bounds[first + 1]], 1)
+        every = [1] * d
+        for j in range(d):
+            while frequencies[j] * n / n_joins * every[j] < TOUCHES:
+                every[j] *= 2
+        due = np.array([turn == n_joins or turn % every[j] == 0 for j in range(d)])
+        for g, (theta, h) in enumerate(zip(arrays_of(parameters), sums, strict=True)):
+            others = [(arrays_of(copy)[g], h_r[g]) for copy, h_r in own]
+            joined = h + sum(h_r - h for _, h_r in others)
+            moved = theta + sum((theta_r - theta) * h_r for theta_r, h_r in others) / joined
+            here = np.append(due, [True] * (theta.shape[-1] - d)) if theta.shape[-1] >= d else True
+            theta[:], h[:] = np.where(here, moved, theta), np.where(here, joined, h)
+            for theta_r, h_r in others:
+                theta_r[:], h_r[:] = np.where(here, theta, theta_r), np.where(here, h, h_r)
+
+
+@pytest.mark.parametrize("shares", [2, 3])
+@pytest.mark.parametrize(("degree", "lower"), [(2, None), (3, "augment")])
+def test_shares_of_the_rows_are_joined_as_slow_ones_are(monkeypatch, shares, degree, lower):
+    monkeypatch.setattr(sgd, "run_epoch", stochastic.epoch.py_func)
+    monkeypatch.setattr(copies, "join", stochastic.join.py_func)
+    for name, value in {"FEWEST_ROWS": 2, "TOUCHES": 5}.items():  # few rows, joined several times
+        monkeypatch.setattr(copies, name, value)
+        monkeypatch.setitem(globals(), name, value)
+    problem, parameters = random_problem("anova", "direct", degree, "logistic", lower)
+    n, expected, solver = problem.design.shape[0], parameters.copy(), SGD(shares=shares)
+    sizes = np.linspace(0.1, 0.3, len(arrays_of(parameters)))
+    state = State(parameters, Tables.of(parameters, None, parameters.coef.dtype), sizes)
+    sums = [np.full(theta.shape, 1e-30) for theta in arrays_of(expected)]
+    for _ in range(2):
+        order = np.random.RandomState(1).permutation(n)
+        solver._pass(problem, state, order, np.maximum(sgd._occurrences(problem), 1), n)
+        slow_pass_in_shares(problem, expected, sums, state.step * sizes, order, shares)
+    for found, wanted in zip(arrays_of(state.parameters), arrays_of(expected), strict=True):
+        assert_allclose(found, wanted, rtol=1e-8, atol=1e-8)
+    for found, wanted in zip(state.accumulators, sums, strict=True):
+        assert_allclose(found, wanted.T, rtol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("batch", ["auto", 3])
+def test_shares_have_the_same_bits_on_any_number_of_threads(rng, dtype, batch):
+    X, y = generated_clicks(rng)
+    problem, parameters = make_problem(X.astype(dtype), y, "anova", "direct", 2, loss="logistic")
+    parameters = parameters.copy(dtype)
+    one, two, three = (
+        run(SGD(shares=2, n_threads=n, batch_size=batch), problem, parameters, max_iter=4, tol=0) for n in (1, 2, 3)
+    )
+    for result in (two, three):
+        assert_array_equal(result.history, one.history)
+        for found, wanted in zip(arrays_of(result.parameters), arrays_of(one.parameters), strict=True):
+            assert found.dtype == dtype
+            assert_array_equal(found, wanted)
+    alone = run(SGD(batch_size=batch), problem, parameters, max_iter=4, tol=0)
+    assert one.history[-1] < 1.1 * alone.history[-1]
+
+
+def test_features_are_joined_the_more_often_the_more_rows_they_are_in():
+    joins = Joins.of(64 * FEWEST_ROWS, 2, np.array([1e-9, 1.0, 1e-12, TOUCHES / (4 * FEWEST_ROWS)]))
+    assert joins.cuts.shape == (32, 3)
+    assert joins.cuts[0, 0] == 0
+    assert joins.cuts[-1, -1] == 64 * FEWEST_ROWS
+    assert_array_equal(joins.cuts[1:, 0], joins.cuts[:-1, -1])
+    assert_array_equal(joins.features[:2], [1, 3])
+    assert_array_equal(joins.due[:8], [1, 2, 1, 2, 1, 2, 1, 2])
+    assert joins.due[-1] == 4
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 300])
+def test_few_rows_are_joined_once(n):
+    cuts, _, due = Joins.of(n, 3, np.ones(2))
+    assert cuts[0, 0] == 0
+    assert cuts[-1, -1] == n
+    assert due[-1] == 2
+
+
+def test_a_rule_that_cannot_be_joined_refuses_shares():
+    class Plain(SGD):
+        factor_rule = tuple
+
+    Plain()
+    with pytest.raises(ValueError, match="tuple does not say how copies are joined: shares must be 1, got 2"):
+        Plain(shares=2)
+
+
+def test_a_stream_and_a_checkpoint_take_shares(rng):
+    problem, parameters = make_problem(*generated_clicks(rng), "anova", "direct", 2, loss="logistic")
+    solver = SGD(shares=2)
+    state = solver.init_state(problem, parameters.copy())
+    before = problem.objective(parameters)
+    for _ in range(2):
+        solver.stream(problem, state)
+    assert problem.objective(state.parameters) < before
+    resumed = solver.init_state(problem, state.parameters.copy(), solver.resume(state))
+    for each in (state, resumed):
+        solver.stream(problem, each)
+    for found, wanted in zip(arrays_of(resumed.parameters), arrays_of(state.parameters), strict=True):
+        assert_array_equal(found, wanted)

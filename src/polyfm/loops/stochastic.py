@@ -39,6 +39,20 @@ class AdaGrad(NamedTuple):
         W[j, factors + t, s] = h
         W[j, t, s] -= self.eta * g / sqrt(h)
 
+    def merge(self, W, copies, j, t, factors, s):
+        """Make W[j, t, s] what its copies, W when they were made, have become by steps of their own: h = h_0 + sum_r
+        (h_r - h_0) and theta = theta_0 + sum_r (theta_r - theta_0) h_r / h. Where one copy has moved it is that one."""
+        h_0 = W[j, factors + t, s]
+        theta_0 = W[j, t, s]
+        h = h_0
+        moved = theta_0 - theta_0
+        for r in range(copies.shape[0]):
+            h_r = copies[r, j, factors + t, s]
+            h = h + (h_r - h_0)
+            moved = moved + (copies[r, j, t, s] - theta_0) * h_r
+        W[j, t, s] = theta_0 + moved / h
+        W[j, factors + t, s] = h
+
 
 class Table(NamedTuple):
     """One group of bases."""
@@ -184,6 +198,32 @@ def move(rule, W, G, j):
     for t in range(G.shape[1]):
         for s in range(0, G.shape[2], LANES):
             rule.move(W, j, t, G.shape[1], lanes(s), G[0, t, lanes(s)])
+
+
+@loop(streaming=True, allocates=False)
+def join(rule, W, copies, factors, features):
+    """Make one of all copies (shares, ...) of what tables hold of some features, and give it to them. W is what they
+    were made of, and any of the tables."""
+    whole = W.shape[2] - W.shape[2] % LANES  # weights stand alone
+    for p in range(features.shape[0]):
+        j = np.uint64(features[p])
+        for t in range(factors):
+            for s in range(0, whole, LANES):
+                rule.merge(W, copies, j, t, factors, lanes(s))
+            for s in range(whole, W.shape[2]):
+                rule.merge(W, copies, j, t, factors, s)
+        for r in range(copies.shape[0]):
+            for t in range(W.shape[1]):
+                for s in range(0, whole, LANES):
+                    copies[r, j, t, lanes(s)] = W[j, t, lanes(s)]
+                for s in range(whole, W.shape[2]):
+                    copies[r, j, t, s] = W[j, t, s]
+
+
+@loop
+def meet(barrier):
+    """Wait for all threads; False says to return."""
+    return barrier.wait()
 
 
 @overload(link)

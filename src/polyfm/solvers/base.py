@@ -41,7 +41,7 @@ class Result(NamedTuple):
 
 class Solver:
     """Improves a state, which has `parameters`, epoch by epoch. A subclass is a frozen dataclass whose fields are its
-    options; `fit_lambdas`, `n_threads`, `seed` and `batch_size` are given to those that have them.
+    options; `fit_lambdas`, `n_threads`, `seed`, `batch_size` and `shares` are given to those that have them.
 
     The class attributes are facts from which validation, the command line, the documentation and the tests derive.
     """

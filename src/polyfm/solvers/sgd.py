@@ -5,6 +5,7 @@ which the start tells (see `training.initial`), and a run that diverges goes bac
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
@@ -15,11 +16,14 @@ from polyfm.core.design import frozen
 from polyfm.core.layout import expansion, weights
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
+from polyfm.core.threads import Team
+from polyfm.loops.barrier import Barrier
 from polyfm.loops.prior import Prior
 from polyfm.loops.rows import Bases
-from polyfm.loops.stochastic import END, AdaGrad, Links, Table, Weights
+from polyfm.loops.stochastic import END, AdaGrad, Links, Table, Weights, meet
 from polyfm.loops.stochastic import epoch as run_epoch
 from polyfm.solvers.base import Resume, Solver
+from polyfm.solvers.copies import Copies, Joins
 from polyfm.solvers.tables import Tables, aligned
 
 STEP = 0.3  # of a parameter's natural size; see docs/decisions
@@ -48,6 +52,7 @@ class State:
     n_seen: int = 0  # rows so far, where they stream in
     last: float = np.inf  # the objective after the last epoch
     best: Point | None = field(default=None, repr=False)
+    copies: Copies | None = field(default=None, repr=False)  # for shares of the rows
 
     @property
     def accumulators(self) -> list[np.ndarray]:
@@ -70,7 +75,8 @@ class State:
 class SGD(Solver):
     seed: int = 0
     batch_size: int | str = "auto"
-    n_threads: int = 1  # for the objective
+    shares: int = 1  # of the rows, that take steps of their own at the same time
+    n_threads: int = 1  # for the objective, and for shares
     warns: bool = True  # of steps that were too long
 
     summary = "stochastic steps: very large data, streams (`partial_fit`), data larger than memory"
@@ -82,6 +88,12 @@ class SGD(Solver):
     resume_kinds = {"counts": "i"}
     window = 5  # single epochs may raise the objective
     factor_rule: ClassVar[type] = AdaGrad  # the steps of factors; benchmarks try others
+
+    def __post_init__(self) -> None:
+        if self.shares > 1 and not hasattr(self.factor_rule, "merge"):
+            raise ValueError(
+                f"{self.factor_rule.__name__} does not say how copies are joined: shares must be 1, got {self.shares}."
+            )
 
     def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
         if resume:
@@ -188,22 +200,63 @@ class SGD(Solver):
 
     def _pass(self, problem: Problem, state: State, order: np.ndarray, counts: np.ndarray, n_total: int) -> None:
         """One pass over the rows of the problem; `counts` and `n_total` say how often penalties are shared out."""
-        design, model, tables = problem.design, problem.model, state.tables
+        state.tables.linear[:, 2, 0] = 1 / counts
+        if self.shares == 1:
+            self._steps(problem, state, state.tables, n_total)(order)
+        else:
+            self._pass_in_shares(problem, state, order, counts / n_total, n_total)
+        state.tables.write(state.parameters)
+        state.epoch += 1
+
+    def _pass_in_shares(
+        self, problem: Problem, state: State, order: np.ndarray, frequencies: np.ndarray, n_total: int
+    ) -> None:
+        """One pass in which shares of the rows take steps on copies of the tables."""
+        if state.copies is None:
+            factors = tuple(group.form.n_factors for group in problem.model.groups)
+            state.copies = Copies.of(state.tables, self.shares, factors)
+        copies, rule = state.copies, self.factor_rule(1.0)
+        joins = Joins.of(len(order), self.shares, frequencies)
+        shares = [copies.share(r) for r in range(self.shares)]
+        steps = [self._steps(problem, state, share, n_total) for share in shares]
+
+        def take_part(me: int, barrier: Barrier) -> None:
+            mine = range(me, self.shares, barrier.n_threads)
+            for r in mine:
+                shares[r].become(state.tables)
+            for cuts, due in zip(joins.cuts, joins.due, strict=True):
+                for r in mine:
+                    steps[r](order[cuts[r] : cuts[r + 1]])
+                if not meet(barrier):
+                    return
+                bounds = due * np.array([me, me + 1]) // barrier.n_threads
+                copies.join(rule, joins.features[slice(*bounds)])
+                if me == 0:
+                    copies.join_common(rule)
+                if not meet(barrier):
+                    return
+
+        with Team(min(self.n_threads, self.shares)) as team:
+            team.together(take_part)
+
+    def _steps(self, problem: Problem, state: State, tables: Tables, n_total: int) -> Callable[[np.ndarray], None]:
+        """What takes steps on these tables, for rows in a given order."""
+        design, model = problem.design, problem.model
         batch = 1 if self.batch_size == "auto" else min(int(self.batch_size), max(design.shape[0], 1))
-        tables.linear[:, 2, 0] = 1 / counts
         *etas, eta_w, eta_b = (float(state.step * size) for size in state.sizes)
         no_prior = Prior(None, frozen(np.zeros((1, 1)), np.float64), None)
-        run_epoch(
-            tuple(
-                _table(problem, g, W, lams, batch, self.factor_rule(eta))
-                for g, (W, lams, eta) in enumerate(zip(tables.groups, state.parameters.lambdas, etas, strict=True))
-            ),
-            Weights(tables.linear, problem.penalty.linear_prior(), AdaGrad(eta_w), model.fit_linear),
-            Weights(tables.intercept, no_prior, AdaGrad(eta_b), model.fit_intercept),
-            problem.response, tuple(design.rows), order, np.empty(batch), n_total, _links(problem, batch),
-        )  # fmt: skip
-        tables.write(state.parameters)
-        state.epoch += 1
+        groups = tuple(
+            _table(problem, g, W, lams, batch, self.factor_rule(eta))
+            for g, (W, lams, eta) in enumerate(zip(tables.groups, state.parameters.lambdas, etas, strict=True))
+        )
+        linear = Weights(tables.linear, problem.penalty.linear_prior(), AdaGrad(eta_w), model.fit_linear)
+        intercept = Weights(tables.intercept, no_prior, AdaGrad(eta_b), model.fit_intercept)
+        rows, slopes, links = tuple(design.rows), np.empty(batch), _links(problem, batch)
+
+        def take(order: np.ndarray) -> None:
+            run_epoch(groups, linear, intercept, problem.response, rows, order, slopes, n_total, links)
+
+        return take
 
 
 def _table(problem: Problem, g: int, W: np.ndarray, lams: np.ndarray, batch: int, rule) -> Table:

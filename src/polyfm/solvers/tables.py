@@ -1,6 +1,6 @@
 """Parameters and what AdaGrad keeps of them, side by side, as the loop of stochastic descent wants them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -50,9 +50,12 @@ class Tables(NamedTuple):
         parameters.coef[:], parameters.intercept[:] = self.linear[:, 0, 0], self.intercept[:, 0, 0]
 
     def copy(self) -> "Tables":
-        new = Tables(tuple(map(_like, self.groups)), _like(self.linear), _like(self.intercept))
+        new = self.map(lambda array: aligned(array.shape, array.dtype))
         new.become(self)
         return new
+
+    def map(self, function: Callable[[np.ndarray], np.ndarray]) -> "Tables":
+        return Tables(tuple(map(function, self.groups)), function(self.linear), function(self.intercept))
 
     def become(self, other: "Tables") -> None:
         for mine, theirs in zip(self._arrays(), other._arrays(), strict=True):
@@ -68,7 +71,3 @@ def aligned(shape: tuple[int, ...], dtype) -> np.ndarray:
     raw = np.empty(size + LINE, dtype=np.uint8)
     start = -raw.ctypes.data % LINE
     return raw[start : start + size].view(dtype).reshape(shape)
-
-
-def _like(array: np.ndarray) -> np.ndarray:
-    return aligned(array.shape, array.dtype)
