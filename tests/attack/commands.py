@@ -33,6 +33,7 @@ SMALL = {
     "n_betas": ("1", "2", "0", "x"),
     "top": ("1", "5", "0", "-1", "1000000", "x"),
     "batch_size": ("auto", "1", "7", "0", "-1", "x", "1e3"),
+    "shares": ("1", "2", "0", "-1", "x"),
 }
 SOUND = [f"{name}.csv" for name in ("table", "words")] + ["data.svm", "real.svm"]
 SOUND += [f"{name}.polyfm" for name in ("table", "data", "six", "classes")]

@@ -127,6 +127,7 @@ def options(rng, types: dict, d: int) -> dict:
         "max_iter": pick(rng, 1, 3, 15),
         "tol": pick(rng, 0.0, 1e-3, 1e-9),
         "batch_size": pick(rng, "auto", 1, 7, 1000),
+        "shares": pick(rng, 1, 1, 2, 3),
         "early_stopping": not rng.randint(5),
         "n_iter_no_change": pick(rng, 1, 3),
         "warm_start": not rng.randint(4),

@@ -74,6 +74,7 @@ WORDS = {
     "max_iter": "Most passes over the parameters (with sgd, over the rows).",
     "tol": "Stop when a pass lowers the objective by less than this fraction of it.",
     "batch_size": "Rows in a step of --solver sgd.",
+    "shares": "Shares of the rows that take steps at the same time with --solver sgd, if there are as many threads.",
     "gap_tol": "With --n-components auto: how far from the best possible objective to stop, as a fraction.",
     "max_components": "With --n-components auto: most components.",
     "early_stopping": "Hold rows out, and stop when predictions for them get no better.",
@@ -172,7 +173,8 @@ SECTIONS = {
     "How the file is written": ["format_", "sep", "decimal", "encoding", "zero_based"],
     "Training": [
         "random_state", "n_jobs", "solver", "max_iter", "tol", "gap_tol", "max_components", "early_stopping",
-        "validation_fraction", "n_iter_no_change", "checkpoint", "checkpoint_interval", "batch_size", "no_stream",
+        "validation_fraction", "n_iter_no_change", "checkpoint", "checkpoint_interval", "batch_size", "shares",
+        "no_stream",
     ],
     "Fine points": ["min_frequency", "buckets"],
 }  # fmt: skip

@@ -45,7 +45,7 @@ class Bayesian(PolynomialModel):
     _likelihood: str
     _remedies = "or raise tol to stop earlier in silence"
     loss: Any = "squared"
-    method, init_lambdas, fit_lambdas, init_scale, batch_size = "direct", "ones", False, 0.1, "auto"
+    method, init_lambdas, fit_lambdas, init_scale, batch_size, shares = "direct", "ones", False, 0.1, "auto", 1
     alpha = beta = 0.0  # the posterior has priors of its own
     early_stopping = False
 

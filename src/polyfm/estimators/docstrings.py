@@ -77,6 +77,10 @@ _BODY = """{summary}
         objective never increases, except with {rising}.
     batch_size : int or "auto", default="auto"
         Rows in a stochastic step; "auto" is one, the fastest and the best.
+    shares : int, default=1
+        Shares of the rows that take stochastic steps at the same time, each on parameters of its own; they are joined
+        up to 32 times an epoch. Each takes memory for one more set of parameters. Two with `n_jobs=2` are faster where
+        rows are many. Another number of shares gives another model; `n_jobs` changes none.
     max_iter : int, default={max_iter}
         Most epochs, that is, passes over all parameters.
     tol : float, default={tol}
@@ -203,7 +207,7 @@ _SEARCH = """{name} with the penalty beta chosen by cross-validation.
     n_jobs : int, default=None
         Folds that are fitted at the same time, in threads.
     degree, n_components, loss, alpha, groups, {own}, method, fit_lower, fit_linear, fit_intercept, \
-init_lambdas, fit_lambdas, init_scale, solver, batch_size, max_iter, tol, gap_tol, max_components, \
+init_lambdas, fit_lambdas, init_scale, solver, batch_size, shares, max_iter, tol, gap_tol, max_components, \
 random_state, verbose
         As in `{name}`.
 

@@ -171,14 +171,14 @@ class FactorizationMachineOrdinal(OrderedClassifier):
         name: allowed
         for name, allowed in Classifier._parameter_constraints.items()
         if name not in (
-            "loss", "fit_intercept", "batch_size", "gap_tol", "max_components", "early_stopping", "validation_fraction",
-            "n_iter_no_change",
+            "loss", "fit_intercept", "batch_size", "shares", "gap_tol", "max_components", "early_stopping",
+            "validation_fraction", "n_iter_no_change",
         )
     } | {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions({"auto", "cd", "block"})],
     }  # fmt: skip
-    batch_size, gap_tol, max_components = "auto", 1e-2, 100  # which other estimators let their users choose
+    batch_size, shares, gap_tol, max_components = "auto", 1, 1e-2, 100  # which other estimators let their users choose
     early_stopping = False
 
     def __init__(

@@ -31,6 +31,7 @@ class FactorizationMachineRegressor(Regressor):
         init_scale: float = 0.1,
         solver: str = "auto",
         batch_size: int | str = "auto",
+        shares: int = 1,
         max_iter: int = 200,
         tol: float = 1e-3,
         gap_tol: float = 1e-2,
@@ -61,6 +62,7 @@ class FactorizationMachineRegressor(Regressor):
         self.init_scale = init_scale
         self.solver = solver
         self.batch_size = batch_size
+        self.shares = shares
         self.max_iter = max_iter
         self.tol = tol
         self.gap_tol = gap_tol
@@ -99,6 +101,7 @@ class FactorizationMachineClassifier(Classifier):
         init_scale: float = 0.1,
         solver: str = "auto",
         batch_size: int | str = "auto",
+        shares: int = 1,
         max_iter: int = 200,
         tol: float = 1e-3,
         gap_tol: float = 1e-2,
@@ -129,6 +132,7 @@ class FactorizationMachineClassifier(Classifier):
         self.init_scale = init_scale
         self.solver = solver
         self.batch_size = batch_size
+        self.shares = shares
         self.max_iter = max_iter
         self.tol = tol
         self.gap_tol = gap_tol
@@ -167,6 +171,7 @@ class PolynomialNetworkRegressor(Regressor):
         init_scale: float = 0.1,
         solver: str = "auto",
         batch_size: int | str = "auto",
+        shares: int = 1,
         max_iter: int = 200,
         tol: float = 1e-3,
         gap_tol: float = 1e-2,
@@ -197,6 +202,7 @@ class PolynomialNetworkRegressor(Regressor):
         self.init_scale = init_scale
         self.solver = solver
         self.batch_size = batch_size
+        self.shares = shares
         self.max_iter = max_iter
         self.tol = tol
         self.gap_tol = gap_tol
@@ -235,6 +241,7 @@ class PolynomialNetworkClassifier(Classifier):
         init_scale: float = 0.1,
         solver: str = "auto",
         batch_size: int | str = "auto",
+        shares: int = 1,
         max_iter: int = 200,
         tol: float = 1e-3,
         gap_tol: float = 1e-2,
@@ -265,6 +272,7 @@ class PolynomialNetworkClassifier(Classifier):
         self.init_scale = init_scale
         self.solver = solver
         self.batch_size = batch_size
+        self.shares = shares
         self.max_iter = max_iter
         self.tol = tol
         self.gap_tol = gap_tol

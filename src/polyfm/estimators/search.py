@@ -44,6 +44,7 @@ class FactorizationMachineRegressorCV(PathSearch, Regressor):
         init_scale: float = 0.1,
         solver: str = "auto",
         batch_size: int | str = "auto",
+        shares: int = 1,
         max_iter: int = 200,
         tol: float = 1e-3,
         gap_tol: float = 1e-2,
@@ -73,6 +74,7 @@ class FactorizationMachineRegressorCV(PathSearch, Regressor):
         self.init_scale = init_scale
         self.solver = solver
         self.batch_size = batch_size
+        self.shares = shares
         self.max_iter = max_iter
         self.tol = tol
         self.gap_tol = gap_tol
@@ -112,6 +114,7 @@ class FactorizationMachineClassifierCV(PathSearch, Classifier):
         init_scale: float = 0.1,
         solver: str = "auto",
         batch_size: int | str = "auto",
+        shares: int = 1,
         max_iter: int = 200,
         tol: float = 1e-3,
         gap_tol: float = 1e-2,
@@ -141,6 +144,7 @@ class FactorizationMachineClassifierCV(PathSearch, Classifier):
         self.init_scale = init_scale
         self.solver = solver
         self.batch_size = batch_size
+        self.shares = shares
         self.max_iter = max_iter
         self.tol = tol
         self.gap_tol = gap_tol
@@ -180,6 +184,7 @@ class PolynomialNetworkRegressorCV(PathSearch, Regressor):
         init_scale: float = 0.1,
         solver: str = "auto",
         batch_size: int | str = "auto",
+        shares: int = 1,
         max_iter: int = 200,
         tol: float = 1e-3,
         gap_tol: float = 1e-2,
@@ -209,6 +214,7 @@ class PolynomialNetworkRegressorCV(PathSearch, Regressor):
         self.init_scale = init_scale
         self.solver = solver
         self.batch_size = batch_size
+        self.shares = shares
         self.max_iter = max_iter
         self.tol = tol
         self.gap_tol = gap_tol
@@ -248,6 +254,7 @@ class PolynomialNetworkClassifierCV(PathSearch, Classifier):
         init_scale: float = 0.1,
         solver: str = "auto",
         batch_size: int | str = "auto",
+        shares: int = 1,
         max_iter: int = 200,
         tol: float = 1e-3,
         gap_tol: float = 1e-2,
@@ -277,6 +284,7 @@ class PolynomialNetworkClassifierCV(PathSearch, Classifier):
         self.init_scale = init_scale
         self.solver = solver
         self.batch_size = batch_size
+        self.shares = shares
         self.max_iter = max_iter
         self.tol = tol
         self.gap_tol = gap_tol

@@ -19,7 +19,7 @@ from pyspark.ml.param.shared import (
 
 SPELLED = {"max_iter": "maxIter", "tol": "tol", "random_state": "seed"}
 # What needs the rows in one place, or is Spark's business.
-LEFT_OUT = ("batch_size", "gap_tol", "max_components", "warm_start", "n_jobs")
+LEFT_OUT = ("batch_size", "shares", "gap_tol", "max_components", "warm_start", "n_jobs")
 OF_TABLES = {
     "fields": "names of columns of numbers that are categories, such as ids; for a list of columns",
     "dates": "names of columns of text that are dates; for a list of columns",

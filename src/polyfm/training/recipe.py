@@ -38,6 +38,7 @@ class Recipe:
     solver: str = "auto"
     fit_lambdas: bool = False
     batch_size: int | str = "auto"
+    shares: int = 1
     n_threads: int = 1
     more: dict[str, Any] = field(default_factory=dict)  # options of the solver that only it has
     rank: Rank | None = None  # where the data choose the number of bases; the model's own is to choose penalties with
@@ -101,6 +102,7 @@ class Recipe:
             "n_threads": self.n_threads,
             "seed": seed,
             "batch_size": self.batch_size,
+            "shares": self.shares,
         }
         known = {key: given[key] for key in given.keys() & solver_class(name).options()}
         return make_solver(name, **known, **self.more)
