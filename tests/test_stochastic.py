@@ -6,7 +6,9 @@ import reference
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from problems import FORMS, make_problem, random_problem
+from sklearn.exceptions import ConvergenceWarning
 
+from polyfm import FactorizationMachineClassifier
 from polyfm.core import model
 from polyfm.core.penalty import Ridge
 from polyfm.core.problem import Problem
@@ -300,3 +302,17 @@ def test_a_stream_and_a_checkpoint_take_shares(rng):
         solver.stream(problem, each)
     for found, wanted in zip(arrays_of(resumed.parameters), arrays_of(state.parameters), strict=True):
         assert_array_equal(found, wanted)
+
+
+def test_estimators_with_shares_do_not_depend_on_n_jobs(rng):
+    X, y = generated_clicks(rng)
+    options = {"solver": "sgd", "alpha": 1.0, "beta": 1.0, "max_iter": 2, "tol": 0, "random_state": 0}
+    with pytest.warns(ConvergenceWarning):
+        one, two, alone = (
+            FactorizationMachineClassifier(n_components=2, shares=shares, n_jobs=n_jobs, **options).fit(X, y)
+            for shares, n_jobs in [(2, 1), (2, 2), (1, 1)]
+        )
+    assert_array_equal(one.components_, two.components_)
+    assert np.any(one.components_ != alone.components_)
+    with pytest.raises(ValueError, match="'shares' parameter"):
+        FactorizationMachineClassifier(solver="sgd", shares=0).fit(X, y)
