@@ -88,40 +88,40 @@ class AsItComes(Adapter):
         warnings.simplefilter("ignore")
         cls = getattr(polyfm, self.kind + ("Classifier" if dataset.classifies else "Regressor"))
         y = dataset.y_train > 0 if dataset.classifies else dataset.y_train
+        options = {"degree": dataset.degree, "n_components": dataset.rank, "n_jobs": threads, "random_state": 0}
+        model = cls(**options, **self.options)
+        few = {"max_iter": 1} | ({"n_samples": 1} if self.options.get("inference") == "gibbs" else {})
+        cls(**options, **self.options, **few).fit(dataset.X_train, y)  # compiles
+        form, test = model._model(), Design(dataset.X_test)
 
-        def fit(budget: int):
-            options = self.options | ({self.budget: budget} if self.budget else {})
-            model = cls(degree=dataset.degree, n_components=dataset.rank, n_jobs=threads, random_state=0, **options)
+        def watch(seen) -> bool:
+            if seen.parameters is None:
+                return False
+            if self.options.get("inference") == "variational":
+                return trace.point(int(seen.done), lambda: form.predict(seen.parameters, test))
+            with trace.paused() as seconds:  # one draw is no model, and what a user gets is what stands at the end
+                return seconds >= trace.seconds
+
+        def predict():
+            return model.predict_proba(dataset.X_test)[:, 1] if dataset.classifies else model.predict(dataset.X_test)
+
+        trace.start()
+        with watching(watch):
             model.fit(dataset.X_train, y)
-            if dataset.classifies:
-                return lambda: model.predict_proba(dataset.X_test)[:, 1]
-            return lambda: model.predict(dataset.X_test)
-
-        fit(1)()
-        if self.budget:
-            trace.in_budgets(fit)
-        else:
-            trace.start()
-            trace.point(1, fit(1), always=True)
-
-    @property
-    def budget(self) -> str:
-        """What grows from point to point."""
-        return {"variational": "max_iter", "gibbs": "n_samples"}.get(self.options.get("inference", ""), "")
+        trace.point(model.n_iter_, predict, always=True)
 
 
 ADAPTERS = [
     AsItComes("polyfm-default", "polyfm as it comes", "a factorization machine, `n_components` and `degree`"),
     AsItComes(
         "polyfm-bayes", "polyfm Bayes (variational)",
-        "a Bayesian factorization machine with `inference='variational'`. Its points are fits with a growing "
-        "`max_iter`",
+        "a Bayesian factorization machine with `inference='variational'`",
         "BayesianFactorizationMachine", inference="variational",
     ),
     AsItComes(
         "polyfm-gibbs", "polyfm Bayes (Gibbs)",
-        "a Bayesian factorization machine with `inference='gibbs'`. Its points are fits with a growing "
-        "`n_samples`, which begin anew",
+        "a Bayesian factorization machine with `inference='gibbs'`. Its point is the mean of "
+        "the draws of its default number, or of those that the time allows",
         "BayesianFactorizationMachine", inference="gibbs",
     ),
     *(Ours(solver) for solver in SOLVERS),
