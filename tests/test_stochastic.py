@@ -221,14 +221,17 @@ def slow_pass_in_shares(problem, parameters, sums, etas, order, shares):
 
 
 @pytest.mark.parametrize("shares", [2, 3])
-@pytest.mark.parametrize(("degree", "lower"), [(2, None), (3, "augment")])
-def test_shares_of_the_rows_are_joined_as_slow_ones_are(monkeypatch, shares, degree, lower):
+@pytest.mark.parametrize(
+    ("kernel", "method", "degree", "lower"),
+    [("anova", "direct", 3, "augment"), *((kernel, method, 2, None) for kernel, method in FORMS)],
+)
+def test_shares_of_the_rows_are_joined_as_slow_ones_are(monkeypatch, shares, kernel, method, degree, lower):
     monkeypatch.setattr(sgd, "run_epoch", stochastic.epoch.py_func)
     monkeypatch.setattr(copies, "join", stochastic.join.py_func)
     for name, value in {"FEWEST_ROWS": 2, "TOUCHES": 5}.items():  # few rows, joined several times
         monkeypatch.setattr(copies, name, value)
         monkeypatch.setitem(globals(), name, value)
-    problem, parameters = random_problem("anova", "direct", degree, "logistic", lower)
+    problem, parameters = random_problem(kernel, method, degree, "logistic", lower)
     n, expected, solver = problem.design.shape[0], parameters.copy(), SGD(shares=shares)
     sizes = np.linspace(0.1, 0.3, len(arrays_of(parameters)))
     state = State(parameters, Tables.of(parameters, None, parameters.coef.dtype), sizes)

@@ -25,6 +25,7 @@ ESTIMATORS = [
     FactorizationMachineRegressor(degree=3, **FIXED),
     FactorizationMachineRegressor(fit_lambdas=True, **{**FIXED, "beta": 0.01}),
     FactorizationMachineRegressor(solver="sgd", **FIXED),
+    FactorizationMachineRegressor(solver="sgd", shares=2, **FIXED),
     PolynomialNetworkRegressor(**FIXED),
     FactorizationMachineClassifier(**FIXED),
 ]
