@@ -263,7 +263,7 @@ def test_verbose_shows_a_bar_on_a_terminal(small, capsys, monkeypatch):
     FactorizationMachineRegressor(alpha=1.0, beta=1.0, verbose=1, max_iter=4, tol=0, random_state=0).fit(*small)
     lines = capsys.readouterr().out.split("\n")
     assert lines[0].startswith("\r\033[Kepoch    1")
-    assert lines[1].startswith("████████░░░░░░░░░░░░░░░░░░░░░░  25% of max_iter")
+    assert lines[1].startswith("████████░░░░░░░░░░░░░░░░░░░░░░  25% of 4 epochs")
     assert "epoch    4" in lines[-2]
     assert lines[-1] == ""  # nothing is left below the last line
 

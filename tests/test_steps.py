@@ -20,7 +20,7 @@ from polyfm.core.model import build_model
 from polyfm.solvers import registry
 from polyfm.solvers.monitor import Monitor
 from polyfm.training.checkpoint import Checkpoint
-from polyfm.training.hooks import EarlyStopping
+from polyfm.training.hooks import EarlyStopping, watching
 
 FIELDS, SIZE = 6, 12
 
@@ -106,6 +106,14 @@ def test_epochs_are_counted_for_given_penalties_and_max_iter_is_still_the_most(f
         assert machine(alpha=0.01, beta=0.01, max_iter=1).fit(X, y).n_iter_ == 1
     one = machine(beta=5.0).fit(X, y)
     assert (one.solver_, one.beta_) == ("sgd", 5.0)
+
+
+def test_progress_is_of_the_epochs_that_were_chosen(few_are_many):
+    X, y, _ = clicks(1500)
+    seen = []
+    with watching(seen.append):
+        model = machine().fit(X, y)
+    assert [(p.done, p.total) for p in seen if p.stage == "training"][-1] == (model.n_iter_, model.n_iter_)
 
 
 def test_targets_are_regressed_with_weights_and_numbers_beside_the_fields(few_are_many):

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-import reference
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from problems import MULTILINEAR, make_problem

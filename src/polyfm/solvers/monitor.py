@@ -92,7 +92,6 @@ class Monitor:
             print(line, flush=True)
             return
         part = epoch / self.max_iter
-        bar = (
-            f"{'█' * round(BAR * part):░<{BAR}} {part:4.0%} of max_iter, at most {seconds * (1 / part - 1):.0f} s more"
-        )
+        ahead = seconds * (1 / part - 1)
+        bar = f"{'█' * round(BAR * part):░<{BAR}} {part:4.0%} of {self.max_iter} epochs, at most {ahead:.0f} s more"
         print(f"\r\033[K{line}", end="\n" if self.done else f"\n{bar}", flush=True)

@@ -96,7 +96,7 @@ class Session:
             if self.checkpoint:
                 self.checkpoint.begin_target(solver, outcomes, hooks, parameters)
             result = run_in_place(
-                solver, task, parameters, max_iter=self.max_iter, tol=self.tol, verbose=self.verbose,
+                solver, task, parameters, max_iter=self._most(index), tol=self.tol, verbose=self.verbose,
                 hooks=(*hooks, *([self.checkpoint] if self.checkpoint else [])), resume=resume,
                 first=running.first if running else None, history=running.history if running else None,
                 enough=self.enough[index] if self.enough else None,
@@ -108,11 +108,16 @@ class Session:
         hooks: list[Any] = [] if stopping is None else [stopping]
         hooks += self.more_hooks(index)
         if self.watch is not None:
-            hooks.append(Report(self.watch, index * self.max_iter, n_targets * self.max_iter))
+            epochs = [self._most(target) for target in range(n_targets)]
+            hooks.append(Report(self.watch, sum(epochs[:index]), sum(epochs)))
         for hook in hooks:
             if running is not None and type(hook).__name__ in running.hooks:
                 hook.restore(running.hooks[type(hook).__name__])
         return hooks
+
+    def _most(self, index: int) -> int:
+        """Epochs of a target, where `tol` may end it earlier."""
+        return min(self.max_iter, self.enough[index]) if self.enough else self.max_iter
 
 
 def _outcome(problem: Problem, result: Result, stopping: EarlyStopping | None) -> Outcome:
