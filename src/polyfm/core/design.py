@@ -75,8 +75,17 @@ class Design:
             X = self._sorted(X)
         elif row_order == "shuffled":
             self.order = np.random.RandomState(seed).permutation(X.shape[0]).astype(np.uint32)
+        self.given = X  # whose rows are still to be shuffled, if they are to be
+        self._is_shuffled = row_order == "shuffled"
+
+    @cached_property
+    def _X(self):
+        """Rows in our order. They are shuffled when somebody asks for them: a search for penalties that comes first has
+        rows of its own, and both need not be there at once."""
+        X = self.given
+        if self._is_shuffled:
             X = self._in_order(X.tocsr()) if self.is_sparse else X[self.order]
-        self._X = X
+        return X
 
     def _sorted(self, X):
         if self._is_binary:  # nobody reads values that are all ones: let them, and copies, be small
@@ -112,7 +121,7 @@ class Design:
 
     @property
     def nnz(self) -> int:
-        return int(self.rows.indptr[-1])
+        return self.given.nnz if self.is_sparse else self.given.size
 
     @property
     def has_short_rows(self) -> bool:

@@ -39,15 +39,12 @@ UNEVEN = 0.5  # standard deviation of the lengths of rows, in mean lengths: rows
 def takes_steps(model: Model, X: Any) -> bool:
     """Whether "auto" stands for stochastic steps, whose number has to be chosen: on large tables of several one-hot
     fields. X is a matrix, or its design."""
-    sparse, n = X.is_sparse if isinstance(X, Design) else sp.issparse(X), X.shape[0]
-    if not sparse or not model.is_multilinear or X.nnz < MANY_NONZEROS:
+    X, n = X.given if isinstance(X, Design) else X, X.shape[0]
+    if not sp.issparse(X) or not model.is_multilinear or X.nnz < MANY_NONZEROS:
         return False
     if not NONZEROS_OF_A_SHORT_ROW * n < X.nnz <= NONZEROS_OF_A_LONG_ROW * n:
         return False
-    if isinstance(X, Design):
-        lengths = np.diff(X.rows.indptr)
-    else:
-        lengths = np.diff(X.indptr) if X.format == "csr" else np.bincount(X.indices, minlength=n)
+    lengths = np.diff(X.indptr) if X.format == "csr" else np.bincount(X.indices, minlength=n)
     return bool(lengths.std() <= UNEVEN * lengths.mean())
 
 

@@ -139,7 +139,7 @@ class Search:
             rows = sample_by_content(sample.X, MOST_NONZEROS / sample.nnz, self.seed)
             self.growth *= sample.X.shape[0] / len(rows)
             sample, strata = sample.take(rows), None if strata is None else strata[rows]
-        self.folds = _folds(sample, strata, self.seed)
+        self.folds = _folds(sample, strata, self.seed, self.steps)
         self.n_held_out = sum(fold.held_out.total for fold in self.folds)
         self.near: list[list[Linear]] = [[] for _ in self.folds]  # linear models of the folds, at about the best alpha
 
@@ -199,7 +199,7 @@ class Search:
         return float(LARGEST_ALPHA * 4.0**-at * unit / self.growth)
 
     def _path(self, fold: Fold, alpha: float | Ridge, linear: list[Linear], scales: tuple[float, ...]) -> "Path":
-        design = Design(fold.train.X, SGD.row_order if self.steps else "sorted", self.seed)
+        design = Design(fold.train.X, "given" if self.steps else "sorted")
         solver = "sgd" if self.steps else self.recipe.solver_of_path(design)
         judges = fold.held_out if self.steps else None
         return Path(self.recipe, solver, design, fold.train, alpha, linear, scales, self.seeds, judges)
@@ -355,7 +355,8 @@ def _has_many_minima(model: Model) -> bool:
     return not model.fit_linear or any(group.degree > 2 for group in model.groups)
 
 
-def _folds(data: Rows, strata: np.ndarray | None, seed: int) -> list[Fold]:
+def _folds(data: Rows, strata: np.ndarray | None, seed: int, shuffled: bool = False) -> list[Fold]:
+    """Rows to train on are `shuffled` where they are for stochastic steps, which then need no copy of their own."""
     folds: list[Fold] = []
     count = MOST_FOLDS
     while len(folds) < count:
@@ -371,6 +372,8 @@ def _folds(data: Rows, strata: np.ndarray | None, seed: int) -> list[Fold]:
             order = np.argsort(blocks, kind="stable")
             bounds = np.searchsorted(blocks[order], np.arange(blocks.max() + 2))
             train = np.flatnonzero(ranks % N_PARTS != part)
+            if shuffled:
+                np.random.RandomState(seed).shuffle(train)
             folds.append(Fold(data.take(train), data.take(held_out[order]), np.unique(bounds)))
     return folds
 
