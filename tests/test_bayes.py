@@ -411,3 +411,67 @@ def test_a_fit_to_counts_goes_on_exactly_and_is_stored(inference, tmp_path):
         assert_array_equal(other.history_["elbo"], whole.history_["elbo"])
         for a, b in zip(other.predict(X, return_std=True), whole.predict(X, return_std=True), strict=True):
             assert_array_equal(a, b)
+
+
+def test_a_tail_is_heavy_in_any_unit():
+    y = np.floor(np.exp(1.6 * np.random.RandomState(1).standard_normal(3000)))
+    y[0] = 5000
+    assert [bayes.has_heavy_tail(y * unit, None) for unit in (1e-9, 1e-3, 1.0, 1e6)] == [True] * 4
+
+
+def test_targets_far_from_0_are_learned_as_well(rng):
+    X = rng.standard_normal((200, 6))
+    y = X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * rng.standard_normal(200)
+    noise = [regressor(n_components=5).fit(X, y + shift).noise_ for shift in (0.0, 1e7, 1e8)]
+    assert_allclose(noise[1:], noise[0], rtol=0.01)
+
+
+@quiet
+def test_draws_of_a_field_without_data_stay_near_what_is_expected(rng):
+    X = np.column_stack([rng.standard_normal((300, 5)), np.zeros((300, 3))])
+    y = X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(300)
+    new = np.column_stack([X[:, :5], np.eye(3)[rng.randint(3, size=300)]])
+    model = regressor(inference="gibbs", groups=[0] * 5 + [1] * 3, n_samples=200).fit(X, y)
+    mean, std = model.predict(new, return_std=True)
+    assert np.median(std) < 1.5
+    assert np.abs(mean - model.predict(X)).max() < 2
+
+
+@pytest.mark.parametrize("rank", ["auto", 0, 1.5])
+def test_the_rank_is_a_number(rank, rng):
+    with pytest.raises(ValueError, match="'n_components' parameter .* must be an int"):
+        regressor(n_components=rank).fit(rng.standard_normal((9, 2)), np.arange(9.0))
+
+
+def test_features_far_from_0_are_told_of(rng):
+    X = rng.standard_normal((50, 3)) + np.array([0, 0, 8])
+    with pytest.warns(UserWarning, match="standard deviations away from 0.*StandardScaler"):
+        regressor(max_iter=2, tol=10.0).fit(X, X[:, 0])
+    binary = np.column_stack([X[:, :2], np.ones(50) - np.eye(50)[0]])
+    with warnings.catch_warnings(record=True) as told:
+        regressor(max_iter=2, tol=10.0).fit(binary, X[:, 0])
+    assert not any("away from 0" in str(warning.message) for warning in told)
+
+
+def test_groups_may_be_named_and_not(rng):
+    X = rng.standard_normal((50, 4))
+    first = regressor(groups=["a", None, "b", None]).fit(X, X[:, 0])
+    assert_array_equal(first.predict(X), regressor(groups=[0, 1, 2, 1]).fit(X, X[:, 0]).predict(X))
+
+
+def test_coverage_takes_a_column_and_refuses_what_is_no_target(fitted):
+    X, y, _ = ratings()
+    flat = CoverageDisplay.from_estimator(fitted, X[1000:], y[1000:])
+    with pytest.warns(UserWarning, match="column-vector y"):
+        column = CoverageDisplay.from_estimator(fitted, X[1000:], y[1000:, None])
+    assert_array_equal(flat.observed, column.observed)
+    for wrong, message in ((np.full(500, np.nan), "NaN"), (y[:3], "inconsistent numbers of samples")):
+        with pytest.raises(ValueError, match=message):
+            CoverageDisplay.from_estimator(fitted, X[1000:], wrong)
+    with pytest.raises(ValueError, match="n_levels must be a whole number of at least 1, got 0"):
+        CoverageDisplay.from_estimator(fitted, X[1000:], y[1000:], n_levels=0)
+
+
+def test_an_interval_for_nearly_all_is_finite(fitted):
+    X, _, _ = ratings()
+    assert np.all(np.isfinite(fitted.predict_interval(X[:5], 1 - 1e-16)))

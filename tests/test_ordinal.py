@@ -1,6 +1,7 @@
 """Classes in an order: derivatives of cut points, a bound that never falls, draws that leave the prior as it is."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
@@ -250,3 +251,24 @@ def test_too_many_classes_are_a_matter_for_regression():
 @parametrize_with_checks([FactorizationMachineOrdinal(n_components=2, max_iter=30)])
 def test_scikit_learn_accepts_cumulative_logits(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("cls", [FactorizationMachineOrdinal, BayesianFactorizationMachineOrdinal])
+def test_half_stars_are_classes(cls):
+    X, y, _ = ratings()
+    stars = np.clip(np.round(2 * y), -4, 4) / 2
+    model = cls(n_components=2, max_iter=3, tol=1.0, random_state=0).fit(X, stars)
+    assert_array_equal(model.classes_, np.unique(stars))
+    assert np.abs(model.predict_mean(X) - stars).mean() < np.abs(stars - stars.mean()).mean()
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        cls().fit(X, y)
+
+
+def test_an_order_of_categories_that_is_not_that_of_sorting_is_refused():
+    X, y, _ = ratings()
+    names = pd.Categorical.from_codes((y > 0).astype(int), ["low", "high"], ordered=True)
+    with pytest.raises(ValueError, match="low < high, .* Pass y.cat.codes"):
+        BayesianFactorizationMachineOrdinal().fit(X, pd.Series(names))
+    sorted_names = pd.Series(pd.Categorical(np.where(y > 0, "b", "a"), ordered=True))
+    model = BayesianFactorizationMachineOrdinal(n_components=1, max_iter=2, tol=10.0, random_state=0)
+    assert list(model.fit(X, sorted_names).classes_) == ["a", "b"]

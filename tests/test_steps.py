@@ -1,5 +1,6 @@
 """Large tables of one-hot fields, where "auto" stands for stochastic steps, as many as are best on held-out rows."""
 
+import signal
 import warnings
 
 import numpy as np
@@ -239,8 +240,11 @@ def test_what_compares_minima_descends(few_are_many):
 def test_equal_rows_are_held_out_too_and_without_rows_to_hold_out_there_are_no_steps(few_are_many):
     X = clicks(10)[0]
     same = sp.vstack([X[:1]] * 5000).tocsr()  # which no hash tells from each other
-    labels = np.resize(["no", "yes"], 5000)
-    assert machine(alpha=1.0, beta=1.0).fit(same, labels).solver_ == "sgd"
+    fields = np.tile(np.arange(10) * 2, (4, 1))
+    fields[2:, 0], fields[1::2, 1] = 1, 3
+    fours = sp.csr_matrix((np.ones(40), fields.ravel(), np.arange(0, 41, 10)), shape=(4, 20))
+    labels = np.resize(["no", "yes", "yes", "no"], 5000)
+    assert machine(alpha=1.0, beta=1.0).fit(sp.vstack([fours] * 1250).tocsr(), labels).solver_ == "sgd"
     one = FactorizationMachineRegressor(alpha=1.0, beta=1.0, random_state=0)
     assert one.fit(same, np.arange(5000.0), np.arange(5000) == 7).solver_ == "cd"
 
@@ -270,3 +274,62 @@ def test_early_stopping_may_ask_for_a_gain():
     stopping = EarlyStopping(Judge([1.0, 0.9, 0.899, 0.5]), patience=1, gain=0.01)
     assert [stopping(monitor, State) for _ in range(3)] == [False, False, True]
     assert stopping.best == 0.899  # too small a gain ends it, and is kept
+
+
+def test_early_stopping_waits_longer_until_a_goal_is_reached():
+    class Judge:
+        def __init__(self, losses):
+            self.losses = iter(losses)
+
+        def mean_loss(self, parameters):
+            return next(self.losses)
+
+    class State:
+        parameters = np.zeros(1)
+
+    def epochs(losses):
+        stopping, monitor = EarlyStopping(Judge(losses), patience=1, goal=0.8, longer=3), Monitor(1.0, 100, 0.0)
+        return next(n for n in range(1, 100) if stopping(monitor, State))
+
+    assert epochs([0.9, 1.0, 1.1, 0.7, 0.71]) == 5
+    assert epochs([0.9, 1.0, 1.1, 1.2]) == 4
+
+
+def test_steps_that_first_lead_away_are_given_time_and_left_where_they_lead_nowhere(few_are_many):
+    # Nothing but products of two features: held-out losses get worse for some epochs before they fall.
+    rng = np.random.RandomState(3)
+    codes, signs = rng.randint(300, size=(12_000, 5)), rng.choice([-1.0, 1.0], (2, 300))
+    X = sp.csr_matrix((np.ones(codes.size), (codes + 300 * np.arange(5)).ravel(), np.arange(0, codes.size + 1, 5)))
+    y = signs[0][codes[:, 0]] * signs[1][codes[:, 1]] > 0
+    chosen = machine(n_components=8).fit(X[:11_000], y[:11_000])
+    assert chosen.solver_ == "sgd"
+    assert chosen.score(X[11_000:], y[11_000:]) > 0.95
+    nothing = machine(n_components=8, alpha=0.5, beta=0.5).fit(X[:11_000], rng.uniform(size=11_000) > 0.5)
+    assert nothing.solver_ == "cd"  # constants were better than all epochs
+
+
+def test_products_of_three_features_are_left_to_descent(few_are_many):
+    X, _, f = clicks(2000)
+    options = {"n_components": 2, "alpha": 1.0, "beta": 1.0, "max_iter": 2, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert FactorizationMachineRegressor(**options).fit(X, f).solver_ == "sgd"
+        assert FactorizationMachineRegressor(degree=3, **options).fit(X, f).solver_ == "cd"
+
+
+def test_a_choice_that_was_cut_short_is_made_anew(few_are_many):
+    X, y, _ = clicks(3000)
+    looks = []
+
+    def look(progress):
+        looks.append(progress)
+        if progress.stage == "searching" and sum(p.stage == "searching" for p in looks) == 9:
+            signal.raise_signal(signal.SIGINT)
+
+    model = machine(warm_start=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with watching(look):
+            model.fit(X, y)
+        assert model.beta_ != machine().fit(X, y).beta_
+        assert model.fit(X, y).beta_ == machine().fit(X, y).beta_

@@ -1,14 +1,17 @@
 """Stochastic descent takes the steps that a slow loop takes, whose gradients come from elsewhere."""
 
+import pickle
+
 import numpy as np
 import pytest
 import reference
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from problems import FORMS, make_problem, random_problem
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from polyfm import FactorizationMachineClassifier
+from polyfm import FactorizationMachineClassifier, FactorizationMachineRegressor
 from polyfm.core import model
 from polyfm.core.penalty import Ridge
 from polyfm.core.problem import Problem
@@ -228,7 +231,7 @@ def slow_pass_in_shares(problem, parameters, sums, etas, order, shares):
 def test_shares_of_the_rows_are_joined_as_slow_ones_are(monkeypatch, shares, kernel, method, degree, lower):
     monkeypatch.setattr(sgd, "run_epoch", stochastic.epoch.py_func)
     monkeypatch.setattr(copies, "join", stochastic.join.py_func)
-    for name, value in {"FEWEST_ROWS": 2, "TOUCHES": 5}.items():  # few rows, joined several times
+    for name, value in {"FEWEST_ROWS": 2, "FEWEST_JOINS": 1, "TOUCHES": 5}.items():  # few rows, joined several times
         monkeypatch.setattr(copies, name, value)
         monkeypatch.setitem(globals(), name, value)
     problem, parameters = random_problem(kernel, method, degree, "logistic", lower)
@@ -319,3 +322,29 @@ def test_estimators_with_shares_do_not_depend_on_n_jobs(rng):
     assert np.any(one.components_ != alone.components_)
     with pytest.raises(ValueError, match="'shares' parameter"):
         FactorizationMachineClassifier(solver="sgd", shares=0).fit(X, y)
+
+
+def test_a_stream_goes_on_with_more_shares_and_keeps_no_copies(rng):
+    X, y = rng.standard_normal((3000, 6)), rng.standard_normal(3000)
+    model = FactorizationMachineRegressor(alpha=0.1, beta=0.1, solver="sgd", shares=2, random_state=0)
+    model.partial_fit(X, y)
+    size = len(pickle.dumps(model))
+    model.set_params(shares=4).partial_fit(X, y)
+    assert model.n_samples_seen_ == 6000
+    one = clone(model).set_params(shares=1).partial_fit(X, y)
+    assert size <= len(pickle.dumps(one)) + 200
+
+
+def test_few_rows_have_few_shares():
+    assert [copies.most_shares(n, 8) for n in (1, 511, 512, 1000, 10_000)] == [1, 1, 2, 3, 8]
+
+
+def test_steps_follow_the_units_of_tiny_targets(rng):
+    X = sp.random(3000, 30, 0.3, format="csr", random_state=0)
+    y = np.asarray(X[:, 0].multiply(X[:, 1]).sum(axis=1)).ravel() + X @ rng.standard_normal(30)
+    options = {"solver": "sgd", "alpha": 1e-3, "max_iter": 5, "tol": 0, "random_state": 0}
+    with pytest.warns(ConvergenceWarning):
+        plain = FactorizationMachineRegressor(beta=1e-3, **options).fit(X, y)
+    with pytest.warns(ConvergenceWarning):
+        tiny = FactorizationMachineRegressor(beta=1e-3 * 1e-18, **options).fit(X, 1e-18 * y)
+    assert_allclose(tiny.predict(X) * 1e18, plain.predict(X), rtol=1e-6, atol=1e-6)

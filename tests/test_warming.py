@@ -12,6 +12,7 @@ from click.testing import CliRunner
 import polyfm
 from polyfm import warming
 from polyfm.cli.main import cli
+from polyfm.loops import cache
 
 COUNT = """
 import json, sys
@@ -74,3 +75,28 @@ def test_what_fails_to_compile_is_named(monkeypatch):
     monkeypatch.setattr(warming.sys, "executable", "false")
     with pytest.raises(RuntimeError, match="'tables' could not be compiled: no message"):
         polyfm.warm_up(["tables"])
+
+
+@pytest.mark.parametrize("jobs", [0, 1.5, "2"])
+def test_a_number_of_processes_that_is_none_is_refused(jobs):
+    with pytest.raises(ValueError, match="n_jobs must be a number of processes"):
+        polyfm.warm_up(["tables"], jobs)
+
+
+def test_it_is_an_error_that_nothing_can_be_kept(monkeypatch):
+    monkeypatch.setattr(warming, "PROBLEMS", {"tables": lambda: iter(())})
+    monkeypatch.setattr(cache, "kept", set())
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "nowhere")
+    with pytest.raises(OSError, match="compiled code cannot be kept.* which is 'nowhere'"):
+        warming.fit("tables")
+    monkeypatch.setattr(cache, "kept", {"a.nbc"})
+    warming.fit("tables")
+
+
+@pytest.mark.slow
+def test_a_cache_that_cannot_be_written_is_told_of(tmp_path):
+    (tmp_path / "file").touch()
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "file"), "POLYFM_CACHE": "1"}
+    words = [sys.executable, "-m", "polyfm", "warm-up", "tables"]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode != 0 or list(tmp_path.rglob("*.nbc"))

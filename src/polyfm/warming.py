@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from numbers import Integral
 from threading import Event
 from typing import Any, NamedTuple
 
@@ -60,13 +61,19 @@ def warm_up(names: list[str] | None = None, n_jobs: int | None = -1) -> list[War
 
 def warming(names: list[str] | None = None, n_jobs: int | None = -1) -> Iterator[Warmed]:
     """As `warm_up`, one after the other as they are done."""
-    names = list(PROBLEMS) if names is None else list(names)
+    names = list(PROBLEMS) if names is None else [names] if isinstance(names, str) else list(names)
     unknown = [name for name in names if name not in PROBLEMS]
     if unknown:
         raise ValueError(f"There is no {unknown[0]!r} to warm up; there are {', '.join(map(repr, PROBLEMS))}.")
     if os.environ.get("POLYFM_CACHE") == "0":
         raise ValueError("Nothing would be kept: POLYFM_CACHE=0 switches the cache off. Unset it.")
-    pool, running, over = ThreadPoolExecutor(threads_of(n_jobs)), set[subprocess.Popen](), Event()
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise ValueError(f"n_jobs must be a number of processes, or -1 for one a processor, got {n_jobs!r}.")
+    return _warming(names, threads_of(n_jobs))
+
+
+def _warming(names: list[str], n_processes: int) -> Iterator[Warmed]:
+    pool, running, over = ThreadPoolExecutor(n_processes), set[subprocess.Popen](), Event()
     try:
         for done in as_completed([pool.submit(_in_a_process, name, running, over) for name in names]):
             yield done.result()
@@ -82,7 +89,7 @@ def _in_a_process(name: str, running: set[subprocess.Popen], over: Event) -> War
     began = time.perf_counter()
     code = f"from polyfm.warming import fit; fit({name!r})"
     process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-P", "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     running.add(process)
     if over.is_set():  # since this one was taken from the queue
@@ -96,10 +103,18 @@ def _in_a_process(name: str, running: set[subprocess.Popen], over: Event) -> War
 
 
 def fit(name: str) -> None:
-    """Fit and predict what is called by this name, in this process."""
+    """Fit and predict what is called by this name, in this process, and see that the code was kept."""
+    from polyfm.loops import cache
+
     warnings.simplefilter("ignore")
     for model, X, y in PROBLEMS[name]():
         model.fit(X, y).predict(X)
+    if not cache.kept:
+        place = os.environ.get("NUMBA_CACHE_DIR", "")
+        raise OSError(
+            "compiled code cannot be kept: the folder for it cannot be written, others can write there too, or numba "
+            "is switched off. Name a private folder in NUMBA_CACHE_DIR" + (f", which is {place!r}." if place else ".")
+        )
 
 
 def _one_hot(fields: int, n: int) -> tuple[Any, np.ndarray]:

@@ -17,6 +17,10 @@ def make_estimator(kind: str, classify: bool, cv: bool, parameters: dict):
     family = {"fm": "FactorizationMachine", "pn": "PolynomialNetwork", "bayes": "BayesianFactorizationMachine"}[kind]
     if kind == "bayes" and cv:
         raise click.UsageError("--cv does not go with --bayes: there is no penalty to choose.")
+    if kind == "bayes" and parameters.get("inference") != "gibbs":
+        for parameter in ("n_samples", "thinning"):
+            if parameter in parameters:
+                raise click.UsageError(f"--{parameter.replace('_', '-')} is for --inference gibbs.")
     name = family + ("Classifier" if classify else "Regressor") + ("CV" if cv else "")
     if cv:
         refused = sorted(set(OF_ONE_FIT) & set(parameters))

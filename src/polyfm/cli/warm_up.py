@@ -19,6 +19,7 @@ def warm_up(names, jobs):
     """
     from polyfm.warming import warming
 
+    begun = warming(list(names) or None, jobs)
     note("Compiling; later fits, in any process, need not wait for it.")
-    for done in warming(list(names) or None, jobs):
+    for done in begun:
         say(f"{done.name}: {done.seconds:.1f} s")

@@ -33,10 +33,13 @@ class Groups(NamedTuple):
 
     of: np.ndarray  # (features + dummies,): the group of each
     sizes: np.ndarray  # (groups,)
+    silent: np.ndarray  # (groups,): whether none of its features occurs
 
     @classmethod
-    def from_labels(cls, labels: np.ndarray) -> "Groups":
-        return cls(labels.astype(np.uint32), np.bincount(labels).astype(np.float64))
+    def from_labels(cls, labels: np.ndarray, occurs: np.ndarray | None = None) -> "Groups":
+        """The group of each feature, and whether it occurs in the data; None: all do."""
+        sizes = np.bincount(labels).astype(np.float64)
+        return cls(labels.astype(np.uint32), sizes, np.bincount(labels, weights=occurs) == 0)
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """(bases, features) -> (groups, bases): sums over the features of each group, in their order."""
@@ -76,6 +79,8 @@ class Hyper(NamedTuple):
         """The point (mu, lam) that was drawn, as a distribution that is at this point: `precision` and `mean`."""
         precision = rng.gamma(self.shape) / self.rate
         mean = self.mean + rng.standard_normal(self.mean.shape) / np.sqrt(self.kappa * precision)
+        # Where no data hold it, a precision would go where it likes, and the mean of predictions would not exist.
+        precision[self.groups.silent], mean[self.groups.silent] = 1 / self.b0, 0.0
         return self._replace(rate=self.shape / precision, mean=mean)
 
     @property

@@ -1,8 +1,10 @@
 """Whether intervals cover as many targets as they say."""
 
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from polyfm.display.axes import COLOURS, axes_for
 
@@ -71,11 +73,15 @@ class CoverageDisplay:
         -------
         display : CoverageDisplay
         """
+        if not isinstance(n_levels, Integral) or n_levels < 1:
+            raise ValueError(f"n_levels must be a whole number of at least 1, got {n_levels!r}.")
+        y = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
+        check_consistent_length(X, y)
         model = estimator[-1] if hasattr(estimator, "steps") else estimator
         if not hasattr(model, "predict_interval"):
             raise TypeError(f"{type(model).__name__} has no intervals: pass a BayesianFactorizationMachineRegressor.")
         X = estimator[:-1].transform(X) if hasattr(estimator, "steps") and len(estimator.steps) > 1 else X
-        predicted, y = np.arange(1, n_levels + 1) / (n_levels + 1), np.asarray(y, dtype=np.float64)
+        predicted = np.arange(1, n_levels + 1) / (n_levels + 1)
         observed = []
         for level in predicted:
             low, high = model.predict_interval(X, float(level))

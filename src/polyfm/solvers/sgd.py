@@ -7,7 +7,7 @@ which the start tells (see `training.initial`), and a run that diverges goes bac
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from polyfm.loops.rows import Bases
 from polyfm.loops.stochastic import END, AdaGrad, Links, Table, Weights, meet
 from polyfm.loops.stochastic import epoch as run_epoch
 from polyfm.solvers.base import Resume, Solver
-from polyfm.solvers.copies import Copies, Joins
+from polyfm.solvers.copies import Copies, Joins, most_shares
 from polyfm.solvers.tables import Tables, aligned
 
 STEP = 0.3  # of a parameter's natural size; see docs/decisions
@@ -58,6 +58,9 @@ class State:
     def accumulators(self) -> list[np.ndarray]:
         """Sums of squared gradients: of each group, then of coef and intercept."""
         return self.tables.sums(self.parameters)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"copies": None}  # working space
 
     def mark(self, objective: float) -> None:
         if self.best is None:
@@ -201,7 +204,7 @@ class SGD(Solver):
     def _pass(self, problem: Problem, state: State, order: np.ndarray, counts: np.ndarray, n_total: int) -> None:
         """One pass over the rows of the problem; `counts` and `n_total` say how often penalties are shared out."""
         state.tables.linear[:, 2, 0] = 1 / counts
-        if self.shares == 1:
+        if most_shares(len(order), self.shares) == 1:
             self._steps(problem, state, state.tables, n_total)(order)
         else:
             self._pass_in_shares(problem, state, order, counts / n_total, n_total)
@@ -212,16 +215,17 @@ class SGD(Solver):
         self, problem: Problem, state: State, order: np.ndarray, frequencies: np.ndarray, n_total: int
     ) -> None:
         """One pass in which shares of the rows take steps on copies of the tables."""
-        if state.copies is None:
+        n_shares = most_shares(len(order), self.shares)
+        if state.copies is None or state.copies.n_shares != n_shares:
             factors = tuple(group.form.n_factors for group in problem.model.groups)
-            state.copies = Copies.of(state.tables, self.shares, factors)
+            state.copies = Copies.of(state.tables, n_shares, factors)
         copies, rule = state.copies, self.factor_rule(1.0)
-        joins = Joins.of(len(order), self.shares, frequencies)
-        shares = [copies.share(r) for r in range(self.shares)]
+        joins = Joins.of(len(order), n_shares, frequencies)
+        shares = [copies.share(r) for r in range(n_shares)]
         steps = [self._steps(problem, state, share, n_total) for share in shares]
 
         def take_part(me: int, barrier: Barrier) -> None:
-            mine = range(me, self.shares, barrier.n_threads)
+            mine = range(me, n_shares, barrier.n_threads)
             for r in mine:
                 shares[r].become(state.tables)
             for cuts, due in zip(joins.cuts, joins.due, strict=True):
@@ -236,7 +240,7 @@ class SGD(Solver):
                 if not meet(barrier):
                     return
 
-        with Team(min(self.n_threads, self.shares)) as team:
+        with Team(min(self.n_threads, n_shares)) as team:
             team.together(take_part)
 
     def _steps(self, problem: Problem, state: State, tables: Tables, n_total: int) -> Callable[[np.ndarray], None]:

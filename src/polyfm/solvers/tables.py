@@ -10,7 +10,7 @@ from polyfm.loops.jit import LANES
 from polyfm.loops.prefetch import LINE
 from polyfm.loops.stochastic import KEPT
 
-TINY = 1e-30  # a sum of squared gradients at the start: never quite 0
+TINY = {"float32": 1e-30, "float64": 1e-200}  # a sum of squared gradients at the start: never quite 0
 
 
 class Tables(NamedTuple):
@@ -22,12 +22,12 @@ class Tables(NamedTuple):
     def of(cls, parameters: Parameters, sums: list[np.ndarray] | None, dtype, kept: int = KEPT) -> "Tables":
         """From parameters and their sums of squared gradients: of each group, (features, factors, bases), then of coef
         and intercept. A step rule that keeps more of the factors finds 0 in what is left."""
-        groups = []
+        groups, tiny = [], TINY[np.dtype(dtype).name]
         for g, P in enumerate(parameters.factors):
             k, factors, d = P.shape
             W = aligned((d, kept * factors, k + -k % LANES), dtype)
             W[:, :factors] = 0.0
-            W[:, factors:] = TINY if kept == KEPT else 0.0
+            W[:, factors:] = tiny if kept == KEPT else 0.0
             W[:, :factors, :k] = P.T
             if sums is not None:
                 W[:, factors:, :k] = sums[g]
@@ -35,7 +35,7 @@ class Tables(NamedTuple):
         linear, intercept = aligned((len(parameters.coef), 4, 1), dtype), np.empty((1, 2, 1), dtype=dtype)
         linear[:], intercept[:] = 0.0, 0.0
         linear[:, 0, 0], intercept[:, 0, 0] = parameters.coef, parameters.intercept
-        linear[:, 1, 0], intercept[:, 1, 0] = (TINY, TINY) if sums is None else sums[-2:]
+        linear[:, 1, 0], intercept[:, 1, 0] = (tiny, tiny) if sums is None else sums[-2:]
         return cls(tuple(groups), linear, intercept)
 
     def sums(self, parameters: Parameters) -> list[np.ndarray]:

@@ -148,7 +148,8 @@ class Variational(Solver):
         d = problem.design.shape[1]
         labels = np.zeros(d, dtype=np.int64) if self.groups is None else np.asarray(self.groups, dtype=np.int64)
         dummies = np.full(n_dummies, labels.max() + 1)
-        groups = Groups.from_labels(np.concatenate([labels, dummies]))
+        occurs = np.concatenate([problem.design.derived(mean_squares) > 0, np.ones(n_dummies, dtype=bool)])
+        groups = Groups.from_labels(np.concatenate([labels, dummies]), occurs)
         hyper: Hyper | Tied = Hyper.held(groups, n_bases, precision, 1 / prior)
         if self.tied and degree > 1:
             hyper = Tied(groups, n_bases, prior / tau)

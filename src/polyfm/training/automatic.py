@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from polyfm.core.baseline import best_constant
 from polyfm.core.design import Design
 from polyfm.core.fitted import Fitted
 from polyfm.core.linear import Linear, total_loss
@@ -22,7 +23,7 @@ from polyfm.core.parameters import Parameters
 from polyfm.core.penalty import Ridge
 from polyfm.core.problem import Problem
 from polyfm.core.threads import one_thread_of_blas
-from polyfm.solvers import SGD, interrupts, run, solver_class
+from polyfm.solvers import interrupts, run, solver_class
 from polyfm.training.folds import ranks_by_content, sample_by_content
 from polyfm.training.hooks import EarlyStopping
 from polyfm.training.path import revived
@@ -38,7 +39,9 @@ N_BETAS = {True: 11, False: 13}  # halvings of beta_max, with and without linear
 EPOCHS = 10  # at each beta, at most
 TOL = 5e-3  # of an epoch's gain, at which a fit tells enough: what is judged must be like what the last fit will be
 TOL_OF_FEW = 1e-5  # the same, of models with many local minima, while data are few
+MOST_STEPS = 30  # stochastic epochs, at most
 GAIN = 2e-3  # of the loss on held-out rows, below which another stochastic epoch is not worth it
+UNTIL_BETTER = 5  # epochs without a gain that are borne as long as models without interactions are better there
 PATIENCE = 2  # penalties without a gain
 WORSE = 1.02  # a loss this many times the best ends the path
 CERTAIN = 3.0  # standard errors above the best, which end it at once
@@ -201,18 +204,31 @@ class Search:
     def _path(self, fold: Fold, alpha: float | Ridge, linear: list[Linear], scales: tuple[float, ...]) -> "Path":
         design = Design(fold.train.X, "given" if self.steps else "sorted")
         solver = "sgd" if self.steps else self.recipe.solver_of_path(design)
-        judges = fold.held_out if self.steps else None
+        judges = Judges(fold.held_out, self._plain_losses(fold, alpha, linear)) if self.steps else None
         return Path(self.recipe, solver, design, fold.train, alpha, linear, scales, self.seeds, judges)
 
+    def _plain_losses(self, fold: Fold, alpha: float | Ridge, linear: list[Linear]) -> list[float]:
+        """The mean losses of linear models on held-out rows, or of constants where these are better; of each target."""
+        linear = linear or linear_models(self.model, self.loss, fold.train, alpha)
+        constants = [best_constant(response) for response in fold.train.responses(self.loss)]
+        rows, found = fold.held_out, []
+        for response, fit, constant in zip(rows.responses(self.loss), linear, constants, strict=True):
+            of_both = fit.predict(rows.X), np.full(rows.X.shape[0], constant)
+            found.append(min(total_loss(response, f) for f in of_both) / rows.total)
+        return found
+
     def _epochs(self, alpha: float | Ridge | None = None) -> tuple[int, ...] | None:
-        """As many as are best on held-out rows, with the recipe's own penalties; of each target."""
+        """As many as are best on held-out rows, with the recipe's own penalties; of each target. None where models
+        without interactions are better there than all of them."""
         if not self.folds:
             return None
-        found = []
+        found, gained = [], 0.0
         for fold, near in zip(self.folds, self.near, strict=True):
             path = self._path(fold, self.recipe.alpha if alpha is None else alpha, near, ())
-            path.step(None)
+            gained += path.step(None)
             found.append(path.epochs)
+        if not gained > 0:
+            return None
         epochs = _mean_of_epochs(found)
         self._tell(_in_words(epochs))
         return epochs
@@ -280,13 +296,20 @@ class Search:
         return enough or difference > CERTAIN * error
 
 
+class Judges(NamedTuple):
+    """Rows to judge stochastic epochs by."""
+
+    rows: Rows
+    plain: list[float]  # mean losses of models without interactions, of each target
+
+
 class Path:
     """All targets of some rows, from the linear model on, at ever smaller parts of the scales of beta. Where there are
     rows to judge by, each step begins anew, and ends with the epoch that is best on them."""
 
     def __init__(
         self, recipe: Recipe, solver: str, design: Design, data: Rows, alpha: float | Ridge, linear: list[Linear],
-        scales: tuple[float, ...], seeds: np.ndarray, judges: Rows | None = None,
+        scales: tuple[float, ...], seeds: np.ndarray, judges: Judges | None = None,
     ):  # fmt: skip
         self.recipe, self.solver, self.design, self.data = replace(recipe, alpha=alpha), solver, design, data
         self.scales, self.seeds = scales, seeds
@@ -298,10 +321,11 @@ class Path:
         if linear:
             self.fresh = [_beside(start, fit) for start, fit in zip(self.fresh, linear, strict=True)]
         self.parameters = [p._replace(factors=tuple(map(np.zeros_like, p.factors))) for p in self.fresh]
-        self.judges: list[Problem] | None = None
+        self.judges: list[tuple[Problem, float]] | None = None
         if judges is not None:
-            held_out = Design(judges.X)
-            self.judges = [first.problem(held_out, y, judges.weight) for y in judges.targets]
+            rows, held_out = judges.rows, Design(judges.rows.X)
+            problems = [first.problem(held_out, y, rows.weight) for y in rows.targets]
+            self.judges = list(zip(problems, judges.plain, strict=True))
         self.epochs = [1] * len(self.fresh)  # of the last step
 
     def apart(self) -> "Path":
@@ -314,16 +338,21 @@ class Path:
         found = tuple(part * scale for scale in self.scales)
         return found[0] if len(found) == 1 else found
 
-    def step(self, part: float | None) -> None:
-        """A few epochs from where the step before ended; with the recipe's own beta where no part is named."""
+    def step(self, part: float | None) -> float:
+        """A few epochs from where the step before ended; with the recipe's own beta where no part is named. By how much
+        judges like them better than models without interactions, in all."""
+        gained = 0.0
         recipe = self.recipe if part is None else self.recipe.with_beta(self.betas(part))
         few = self.data.nnz < NONZEROS_OF_FOLDS and _has_many_minima(self.recipe.model)
-        tol, epochs = TOL_OF_FEW if few else TOL, max(EPOCHS, solver_class(self.solver).window or 0)
+        most = EPOCHS if self.judges is None else MOST_STEPS
+        tol, epochs = TOL_OF_FEW if few else TOL, max(most, solver_class(self.solver).window or 0)
         for t, (y, seed) in enumerate(zip(self.data.targets, map(int, self.seeds), strict=True)):
             problem = recipe.problem(self.design, y, self.data.weight)
             solver: Any = recipe.make_solver(self.solver, seed)
-            stopping = None if self.judges is None else EarlyStopping(self.judges[t], 1, GAIN)
-            if stopping:
+            stopping = None
+            if self.judges is not None:
+                judge, plain = self.judges[t]
+                stopping = EarlyStopping(judge, 1, GAIN, goal=(1 - GAIN) * plain, longer=UNTIL_BETTER)
                 solver = replace(solver, warns=False)  # of a try, that held-out rows judge
             start = self.fresh[t] if stopping else revived(self.parameters[t], self.fresh[t])
             result = run(
@@ -336,6 +365,8 @@ class Path:
             if stopping and stopping.best_parameters is not None:
                 self.parameters[t] = stopping.best_parameters
                 self.epochs[t] = 1 + int(np.argmin(stopping.losses))
+                gained += plain - stopping.best
+        return gained
 
     def predict(self, design: Design) -> np.ndarray:
         return Fitted(self.recipe.model, self.parameters).predict(design)

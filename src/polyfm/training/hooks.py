@@ -18,10 +18,13 @@ from polyfm.solvers import Monitor, Resume
 
 class EarlyStopping:
     """Stop when the loss on held-out rows has not fallen for `patience` epochs, by this part of it (`gain`); remember
-    the best parameters."""
+    the best parameters. As long as it has not been below `goal`, patience is `longer`."""
 
-    def __init__(self, problem: Objective, patience: int, gain: float = 0.0):
+    def __init__(
+        self, problem: Objective, patience: int, gain: float = 0.0, goal: float = np.inf, longer: int | None = None
+    ):
         self.problem, self.patience, self.gain = problem, patience, gain
+        self.goal, self.longer = goal, patience if longer is None else longer
         self.best: float = np.inf
         self.best_parameters: Parameters | None = None
         self.waited = 0
@@ -29,7 +32,7 @@ class EarlyStopping:
 
     @property
     def content(self) -> bool:
-        return self.waited >= self.patience
+        return self.waited >= (self.patience if self.best < self.goal else self.longer)
 
     def __call__(self, monitor: Monitor, state: Any) -> bool:
         loss = self.problem.mean_loss(state.parameters)
