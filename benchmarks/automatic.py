@@ -3,6 +3,7 @@
 POLYFM_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/automatic.py [EPOCHS [CASE ...]]
 POLYFM_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/automatic.py held-out [CASE ...]
 POLYFM_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/automatic.py by-default [CASE ...]
+python benchmarks/automatic.py plateaus
 
 First: block descent against coordinate descent, to the same objective. Coordinate descent runs its epochs; block
 descent runs until it is as low, or has taken three times as long.
@@ -13,6 +14,9 @@ loss of its own. alpha is what the linear model asks for.
 
 With "by-default": the loss of test rows (of targets within their range: RMSE) and processor seconds of estimators that
 choose their penalties, where "auto" has to descend and where it has to take steps.
+
+With "plateaus": R2 on test rows after so many stochastic epochs, and of "auto" and descent, where products tell
+everything (made up).
 """
 
 import sys
@@ -22,6 +26,7 @@ from functools import partial
 
 import data
 import numpy as np
+import scipy.sparse as sp
 from growth import clicks
 from sklearn.metrics import log_loss, roc_auc_score
 from solvers import problem
@@ -212,7 +217,35 @@ def by_default(names: list[str]) -> None:
         print(line, flush=True)
 
 
+def plateaus() -> None:
+    warnings.simplefilter("ignore")
+    sets = ("parity of two", 2, 5, 5000, 160_000, 4.0), ("products of three", 3, 8, 100, 114_000, 1.0)
+    for title, degree, fields, size, n, beta in sets:
+        rng = np.random.RandomState(3)
+        codes = rng.randint(size, size=(n, fields))
+        indices = (codes + size * np.arange(fields)).ravel()
+        X = sp.csr_matrix((np.ones(codes.size), indices, np.arange(0, codes.size + 1, fields)))
+        if degree == 2:
+            signs = rng.choice([-1.0, 1.0], (2, size))
+            y = signs[0][codes[:, 0]] * signs[1][codes[:, 1]]
+        else:
+            P = 0.6 * rng.standard_normal((X.shape[1], 2))
+            p, q, r = (X @ P**m for m in (1, 2, 3))
+            y = np.sum(p**3 - 3 * p * q + 2 * r, axis=1) / 6 + X @ (0.4 * rng.standard_normal(X.shape[1]))
+        y, last = y + 0.3 * rng.standard_normal(n), n - 20_000
+        line, given = title, {"solver": "sgd", "tol": 0, "alpha": 1.0, "beta": beta}
+        cases = [given | {"max_iter": n_epochs} for n_epochs in (1, 2, 3, 5, 10, 20, 50)]
+        for options in (*cases, {"solver": "auto"}, {"solver": "cd"}):
+            model = FactorizationMachineRegressor(n_components=8, degree=degree, random_state=0, **options)
+            score = model.fit(X[:last], y[:last]).score(X[last:], y[last:])
+            line += f"; {options.get('max_iter', options['solver'])} {score:.3f}"
+        print(line, flush=True)
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["plateaus"]:
+        plateaus()
+        sys.exit()
     if sys.argv[1:2] == ["by-default"]:
         by_default(sys.argv[2:] or list(BY_DEFAULT))
         sys.exit()

@@ -1,6 +1,6 @@
 """Bayesian machines beside myFM (from PyPI), on the same rows and one thread: CPU seconds, errors, coverage.
 
-    POLYFM_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/bayes.py [iteration ml-1m fold3 ordinal coverage a9a penalties]
+    POLYFM_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/bayes.py [iteration ml-1m fold3 ordinal coverage a9a ...]
     POLYFM_DATA=DIR OMP_NUM_THREADS=1 python benchmarks/bayes.py blind [SET ...]
 
 Nothing is tuned by data set: ranks are those that others have published, all else is default.
@@ -327,9 +327,54 @@ def _errors(classes, kind, rank, options, X, X_test, y, y_test) -> tuple[float, 
     return rmse(y_test, f, y), held, seconds
 
 
+# -- where they are not the right tool: dense classes, ranks that are too large ----------------------------------------
+
+
+def small() -> None:
+    """Log losses on the classes that come with scikit-learn, features scaled, mean over three splits; beside one
+    penalty that is chosen by cross-validation, and the linear model."""
+    from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+    from sklearn.linear_model import LogisticRegressionCV
+    from sklearn.preprocessing import StandardScaler
+
+    kinds = {
+        "variational": BayesianFactorizationMachineClassifier(random_state=0),
+        "Gibbs": BayesianFactorizationMachineClassifier(inference="gibbs", random_state=0),
+        "CV": FactorizationMachineClassifierCV(random_state=0),
+        "linear": LogisticRegressionCV(max_iter=1000),
+    }
+    for load in (load_iris, load_wine, load_breast_cancer, load_digits):
+        X, y = load(return_X_y=True)
+        found: dict[str, list[float]] = {kind: [] for kind in kinds}
+        for split in range(3):
+            X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random_state=split, stratify=y)
+            scaler = StandardScaler().fit(X_train)
+            for kind, model in kinds.items():
+                model.fit(scaler.transform(X_train), y_train)
+                found[kind].append(log_loss(y_test, model.predict_proba(scaler.transform(X_test))))
+        report(load.__name__, *(f"{kind} {np.mean(losses):.3f}" for kind, losses in found.items()))
+
+
+def ranks() -> None:
+    """200 rows of x0 x1 + x2 with noise of 1: the error of the function that was learned, mean over ten draws."""
+    for inference in ("variational", "gibbs"):
+        errors = []
+        for k in (5, 20, 100):
+            model = BayesianFactorizationMachineRegressor(n_components=k, inference=inference, random_state=0)
+            of_draws = []
+            for seed in range(10):
+                rng = np.random.RandomState(seed)
+                X, X_test = rng.standard_normal((200, 6)), rng.standard_normal((2000, 6))
+                f, f_test = (Z[:, 0] * Z[:, 1] + Z[:, 2] for Z in (X, X_test))
+                model.fit(X, f + rng.standard_normal(200))
+                of_draws.append(np.sqrt(np.mean((model.predict(X_test) - f_test) ** 2)))
+            errors.append(f"rank {k} {np.mean(of_draws):.3f}")
+        report(inference, *errors)
+
+
 PARTS = {
     "iteration": iteration, "ml-1m": ml_1m, "fold3": fold3, "ordinal": ordinal, "coverage": coverage, "a9a": a9a,
-    "penalties": penalties,
+    "penalties": penalties, "small": small, "ranks": ranks,
 }  # fmt: skip
 
 if __name__ == "__main__":

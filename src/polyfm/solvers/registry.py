@@ -40,8 +40,8 @@ def takes_steps(model: Model, X: Any) -> bool:
     """Whether "auto" stands for stochastic steps, whose number has to be chosen: on large tables of several one-hot
     fields. X is a matrix, or its design."""
     X, n = X.given if isinstance(X, Design) else X, X.shape[0]
-    if not sp.issparse(X) or not model.is_multilinear or model.groups[0].degree > 2 or X.nnz < MANY_NONZEROS:
-        return False  # products of more features are seen after many epochs that gain nothing
+    if not sp.issparse(X) or not model.is_multilinear or X.nnz < MANY_NONZEROS:
+        return False
     if not NONZEROS_OF_A_SHORT_ROW * n < X.nnz <= NONZEROS_OF_A_LONG_ROW * n:
         return False
     lengths = np.diff(X.indptr) if X.format == "csr" else np.bincount(X.indices, minlength=n)

@@ -219,8 +219,8 @@ class Search:
 
     def _epochs(self, alpha: float | Ridge | None = None) -> tuple[int, ...] | None:
         """As many as are best on held-out rows, with the recipe's own penalties; of each target. None where models
-        without interactions are better there than all of them."""
-        if not self.folds:
+        without interactions are better there than all of them, or where one beta does not tell."""
+        if not self.folds or _learns_late(self.model):
             return None
         found, gained = [], 0.0
         for fold, near in zip(self.folds, self.near, strict=True):
@@ -352,7 +352,8 @@ class Path:
             stopping = None
             if self.judges is not None:
                 judge, plain = self.judges[t]
-                stopping = EarlyStopping(judge, 1, GAIN, goal=(1 - GAIN) * plain, longer=UNTIL_BETTER)
+                goal = -np.inf if _learns_late(recipe.model) else (1 - GAIN) * plain
+                stopping = EarlyStopping(judge, 1, GAIN, goal, longer=UNTIL_BETTER)
                 solver = replace(solver, warns=False)  # of a try, that held-out rows judge
             start = self.fresh[t] if stopping else revived(self.parameters[t], self.fresh[t])
             result = run(
@@ -379,6 +380,12 @@ def _mean_of_epochs(of_folds: list[list[int]]) -> tuple[int, ...]:
 
 def _in_words(epochs: tuple[int, ...]) -> str:
     return f"{' '.join(map(str, epochs))} epoch(s)"
+
+
+def _learns_late(model: Model) -> bool:
+    """Whether stochastic epochs may gain nothing for long, and then much: products of more than two features are seen
+    when others are."""
+    return model.groups[0].degree > 2
 
 
 def _has_many_minima(model: Model) -> bool:
