@@ -28,6 +28,7 @@ from polyfm.solvers.base import Resume
 
 CUT_PRECISION = 0.1  # of the prior of cut points
 CUT_STEPS = 20  # of Newton's method, at most
+FARTHEST = 20.0  # that a step moves the logarithm of a gap: exp of much more is no gap, and overflows
 TAILS = 5.0  # degrees of freedom of the proposal for cut points
 TINY = 1e-12  # of the variance of the targets: less is no noise, but rounding
 
@@ -240,7 +241,7 @@ class Ordered(Probit):
             gain = float(g @ direction)
             if gain < 1e-9 * max(abs(value), 1.0):
                 break
-            step, found = 1.0, None
+            step, found = min(1.0, FARTHEST / np.max(np.abs(direction[1:]), initial=FARTHEST)), None
             while step > 1e-6:
                 trial = a + step * direction
                 found = self._posterior(f, trial)
