@@ -381,7 +381,7 @@ def _gap(result: Result) -> float:
 
 def strata_of(targets: list[np.ndarray]) -> np.ndarray:
     """A number for the class of each row, from targets of 1 and -1, one for each class or for the second of two."""
-    return np.stack([-targets[0], *targets]).argmax(axis=0)
+    return np.stack([-targets[0], *targets]).argmax(axis=0).astype(np.int32)
 
 
 def teller(verbose: int, watch: Watch | None) -> Callable[[int, int, str], None]:

@@ -23,7 +23,7 @@ from polyfm.core.parameters import Parameters
 from polyfm.core.penalty import Ridge
 from polyfm.core.problem import Problem
 from polyfm.core.threads import one_thread_of_blas
-from polyfm.solvers import interrupts, run, solver_class
+from polyfm.solvers import interrupts, run, run_in_place, solver_class
 from polyfm.training.folds import ranks_by_content, sample_by_content
 from polyfm.training.hooks import EarlyStopping
 from polyfm.training.path import revived
@@ -320,7 +320,7 @@ class Path:
         ]
         if linear:
             self.fresh = [_beside(start, fit) for start, fit in zip(self.fresh, linear, strict=True)]
-        self.parameters = [p._replace(factors=tuple(map(np.zeros_like, p.factors))) for p in self.fresh]
+        self.parameters = [_without_bases(p) for p in self.fresh]
         self.judges: list[tuple[Problem, float]] | None = None
         if judges is not None:
             rows, held_out = judges.rows, Design(judges.rows.X)
@@ -356,7 +356,8 @@ class Path:
                 stopping = EarlyStopping(judge, 1, GAIN, goal, longer=UNTIL_BETTER)
                 solver = replace(solver, warns=False)  # of a try, that held-out rows judge
             start = self.fresh[t] if stopping else revived(self.parameters[t], self.fresh[t])
-            result = run(
+            train = run_in_place if part is None else run  # its own beta is tried once, and may use up the start
+            result = train(
                 solver, problem, start, max_iter=epochs, tol=0 if stopping else tol,
                 hooks=(stopping,) if stopping else (), resumable=False,
             )  # fmt: skip
@@ -371,6 +372,11 @@ class Path:
 
     def predict(self, design: Design) -> np.ndarray:
         return Fitted(self.recipe.model, self.parameters).predict(design)
+
+
+def _without_bases(parameters: Parameters) -> Parameters:
+    """Linear weights alone. Zeros that nobody reads take no memory."""
+    return parameters._replace(factors=tuple(np.zeros(P.shape, P.dtype) for P in parameters.factors))
 
 
 def _mean_of_epochs(of_folds: list[list[int]]) -> tuple[int, ...]:

@@ -51,7 +51,8 @@ def _rows_of(X, rows: np.ndarray):
     if not sp.issparse(X) or not has_ones_alone(X):
         return X[rows]
     taken = type(X)((ones(X.nnz), X.indices[: X.nnz], X.indptr), shape=X.shape)[rows]
-    return type(X)((X.data[: taken.nnz], taken.indices, taken.indptr), shape=taken.shape)
+    taken.data = X.data[: taken.nnz]  # a new matrix would copy what is a small part of another array
+    return taken
 
 
 def linear_models(
