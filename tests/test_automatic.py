@@ -418,10 +418,34 @@ def test_a_linear_model_that_single_precision_does_not_hold_is_no_start():
     assert found.coef.dtype == found.intercept.dtype == np.float32
 
 
-@quiet
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("target", [0.0, 3.0, -1e6])
 @pytest.mark.parametrize("n_features", [30, 600])
-def test_targets_that_are_all_the_same_ask_for_no_interactions(n_features):
+def test_targets_that_are_all_the_same_ask_for_no_interactions(n_features, target):
     X = sp.random(2000, n_features, 0.1, format="csr", random_state=0)
-    fm = FactorizationMachineRegressor(n_components=2, max_iter=5, random_state=0).fit(X, np.full(2000, 3.0))
-    assert fm.beta_ == 0
-    assert_allclose(fm.predict(X), 3.0, atol=1e-3)
+    fm = FactorizationMachineRegressor(n_components=2, random_state=0).fit(X, np.full(2000, target))
+    assert fm.beta_ > 0
+    assert fm.n_iter_ < 30
+    assert_allclose(fm.predict(X), target, rtol=1e-9, atol=1e-9)
+
+
+@quiet
+@pytest.mark.parametrize("n_rare", [1, 2])
+def test_a_class_of_one_row_leaves_the_others_alone(interacting, n_rare):
+    """Rows to train on are without it where it is held out, and say nothing of where to start from all of them."""
+    X, y = interacting
+    classes = (y > 0).astype(int)
+    classes[:n_rare] = 2
+    P = FactorizationMachineClassifier(n_components=2, random_state=0).fit(X, classes).predict_proba(X)
+    of_two = FactorizationMachineClassifier(n_components=2, random_state=0).fit(X, y > 0).predict_proba(X)
+    assert 1e-4 < np.median(P[n_rare:, 2]) < 0.02
+    assert np.mean(np.abs(P[n_rare:, 1] - of_two[n_rare:, 1])) < 0.05
+
+
+def test_a_start_that_is_worse_than_the_best_constant_is_none(rng):
+    X = rng.standard_normal((50, 3))
+    response = response_of(as_loss("logistic"), np.where(np.arange(50) == 7, 1.0, -1.0), None)
+    alpha = np.full(3, 1e-3)
+    wanted = fit_linear(X, response, alpha, True, rtol=1e-8)
+    found = fit_linear(X, response, alpha, True, Linear(np.zeros(3), -1024.0), rtol=1e-8, of_constant=True)
+    assert_allclose(found.coef, wanted.coef, rtol=1e-4)

@@ -132,8 +132,13 @@ def fit_linear(
     value, first, squares = objective(theta, f), None, squared(X)
     if of_constant and start is not None:
         constant = np.append(np.zeros(d), best_constant(response) if fit_intercept else 0.0)
-        g, h = slopes(response, np.full(len(f), constant[d]))
+        of_all = np.full(len(f), constant[d])
+        g, h = slopes(response, of_all)
         first = _size(gradient_at(constant, g), inverse_of(h))
+        lowest = objective(constant, of_all)
+        if not value <= lowest:
+            # Rows of one class alone lead to where the losses of the other are straight, and no step leads back.
+            theta, f, value = constant, of_all, lowest
     exact = getattr(response.loss, "quadratic", False)
     for _ in range(1 if exact else NEWTON_STEPS):
         g, h = slopes(response, f)

@@ -157,8 +157,12 @@ class Search:
         if recipe.beta is not None:
             epochs = self._epochs(alpha) if self.steps else None
             return Penalties(alpha, recipe.beta, whole.path(alpha, linear, ()).fresh, epochs)
-        scales = whole.penalty_scales(linear)
-        part, epochs = self._part(alpha, scales) if all(scales) else (1.0, None)
+        scales, part, epochs = whole.penalty_scales(linear), 1.0, None
+        if all(scales):
+            part, epochs = self._part(alpha, scales)
+        else:  # nothing is left to learn: any penalty leads there
+            unit = whole.mean_curvature()
+            scales = tuple(scale or unit for scale in scales)
         path = whole.path(alpha, linear, scales)
         if self.steps or not _has_many_minima(self.model):
             return Penalties(alpha, path.betas(part), path.fresh, epochs)
