@@ -178,6 +178,14 @@ def test_the_model_is_the_mean_of_its_draws(drawn):
     assert_allclose(drawn.predict(X, return_std=True)[1], std, rtol=1e-4)
 
 
+@pytest.mark.parametrize(("unit", "shift"), [(1e-60, 0.0), (1e60, 0.0), (1.0, 1e8 + 3)])
+def test_draws_hold_targets_of_any_size_and_place(unit, shift):
+    """Single precision knows neither 1e60 nor 1e8 + 3."""
+    X, y, _ = ratings(300)
+    plain, other = (regressor(**GIBBS).fit(X, target).predict(X) for target in (y, y * unit + shift))
+    assert_allclose((other - shift) / unit, plain, atol=0.1)
+
+
 def test_history_tells_the_start_from_the_draws(drawn):
     history = drawn.history_
     assert len(history["elbo"]) + len(history["log_likelihood"]) == len(history["noise"]) == drawn.n_iter_

@@ -29,7 +29,8 @@ from polyfm.solvers.variational import Variational, numbered, of_number
 
 REFRESH = 30  # iterations after which residuals are computed anew
 BURN_IN = 10  # iterations before the first that may be kept
-EXACT = "noise", "cuts"  # what is kept of a draw in double precision
+EXACT = "intercept", "noise", "cuts"  # what is kept of a draw in double precision
+SINGLE = 1e-30, 1e30  # sizes that single precision holds with room to spare
 OF_HYPERS = "b0", "rate", "centre", "strength"  # what checkpoints have of them
 HYPER, INTERCEPT = 1, 2  # what random numbers are for; the likelihood's own are 0
 
@@ -58,8 +59,10 @@ class Samples:
     def append(self, sample: dict[str, np.ndarray]) -> None:
         for name, array in sample.items():
             if name not in self._arrays:
-                kind = np.float64 if name in EXACT else np.float32
-                self._arrays[name] = np.empty((self.room, *array.shape), dtype=kind)
+                low, high = SINGLE
+                size = float(np.abs(array).max(initial=0.0))
+                single = name not in EXACT and (size == 0 or low < size < high)
+                self._arrays[name] = np.empty((self.room, *array.shape), np.float32 if single else np.float64)
             self._arrays[name][self.n] = array
         self.n += 1
 
