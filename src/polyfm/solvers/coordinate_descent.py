@@ -15,7 +15,7 @@ from polyfm.loops.prior import Prior
 from polyfm.loops.rule import Descend
 from polyfm.solvers.base import Resume
 from polyfm.solvers.directions import descend_intercept, descend_lambdas
-from polyfm.solvers.parabolas import Descending, Descent, caution_of, floor_of
+from polyfm.solvers.parabolas import Descending, Descent, caution_of, course_of, floor_of
 from polyfm.solvers.schedule import N_BLOCKS_OF_TURNS, N_SHARES, Plan, Schedule, Turns
 
 DESCEND = Descend()
@@ -52,15 +52,19 @@ class CoordinateDescent(Descent):
         if resume:
             f[:] = resume["f"]
         else:
-            problem.shifted_predictions(parameters, f)
-        return State(parameters, f, floor_of(resume), None, S, plan)
+            problem.shifted_predictions(parameters, f, self.n_threads)
+        return State(parameters, f, floor_of(resume), None, S, plan, course=course_of(resume))
+
+    @property
+    def goes_down(self) -> bool:
+        return isinstance(self.rule, Descend)
 
     def may_rise(self, problem: Problem) -> bool:
         return self._turns(problem) is not None
 
     def _turns(self, problem: Problem) -> Turns | None:
         """Columns to update at once; a rule that samples needs the exact slope of each."""
-        return problem.design.derived(Schedule).turns if isinstance(self.rule, Descend) else None
+        return problem.design.derived(Schedule).turns if self.goes_down else None
 
     def sweep(self, problem: Problem, state: State) -> Iterator[None]:
         parameters, f, penalty = state.parameters, state.f, problem.penalty

@@ -9,7 +9,7 @@ the loss's bound on the second derivative allows them (docs/decisions/0010).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from polyfm.loops import working
 from polyfm.loops.losses import Squared
 from polyfm.loops.response import Response
 from polyfm.solvers.base import Resume, Solver
+from polyfm.solvers.extrapolation import STEPS, extrapolated
 
 FLOOR = 1e-3  # of the loss's bound on its curvature: the second derivative that a parabola has at least
 STEEPER = 10.0  # times, after an epoch that raised the objective
@@ -33,12 +34,18 @@ class Descending:
     f: np.ndarray  # (samples,): predictions, less the response's shift
     floor: float  # of the parabolas' second derivatives, as a part of the loss's bound
     value: float | None  # the objective, where it is known
+    course: list[np.ndarray] = field(default_factory=list, kw_only=True)  # what `_flat` gives after the last epochs
 
 
 def caution_of(floor: float) -> float:
     """How much shorter to make the steps of columns that are updated at once, where an epoch has raised the
     objective."""
     return float((floor / FLOOR) ** 0.5)
+
+
+def course_of(resume: Resume | None) -> list[np.ndarray]:
+    """The last epochs of a run that goes on; one stopped by an earlier version has to begin anew."""
+    return list(resume["course"].copy()) if resume and "course" in resume else []
 
 
 def floor_of(resume: Resume | None) -> float:
@@ -49,6 +56,7 @@ def floor_of(resume: Resume | None) -> float:
 class Descent(Solver):
     """A solver whose `sweep` knows quadratic losses, for any loss."""
 
+    n_threads: int
     needs_multilinear = True
     keeps_predictions = True
 
@@ -60,10 +68,18 @@ class Descent(Solver):
         raise NotImplementedError
 
     def resume(self, state: Any) -> Resume:
-        return {"f": state.f.copy(), "floor": np.array([state.floor])}
+        course = np.array(state.course) if state.course else np.empty((0, 0))
+        return {"f": state.f.copy(), "floor": np.array([state.floor]), "course": course}
 
     def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
-        return {"f": (problem.design.shape[0],), "floor": (1,)}
+        return {"f": (problem.design.shape[0],), "floor": (1,), "course": (None, None)}
+
+    def check_resume(self, problem: Problem, parameters: Parameters, resume: Resume) -> None:
+        super().check_resume(problem, parameters, resume)
+        course = resume.get("course", np.empty((0, 0)))
+        size = sum(array.size for array in _smooth(parameters))
+        if len(course) and course.shape[1] != size:
+            raise ValueError(f"the checkpoint's 'course' has {course.shape[1]} parameters, where {size} were expected.")
 
     def objective(self, problem: Problem, state: Any) -> float:
         if state.value is None:
@@ -71,13 +87,40 @@ class Descent(Solver):
         return state.value
 
     def update(self, problem: Problem, state: Any) -> float | None:
+        state.course = state.course or [_flat(state.parameters)]
         self.descend(problem, state)
+        state.course.append(_flat(state.parameters))
+        if len(state.course) > STEPS:
+            if self.goes_down:
+                self.extrapolate(problem, state)
+            state.course = [_flat(state.parameters)]
         return self.objective(problem, state)
 
+    def extrapolate(self, problem: Problem, state: Any) -> None:
+        """Go where the last epochs lead to, if the objective is lower there."""
+        f, before, start, lower = state.f, self.objective(problem, state), state.parameters.copy(), False
+        predictions = f.copy()
+        try:
+            for point in extrapolated(state.course, _strength(problem, start)):
+                _unflatten(point, state.parameters)
+                lower = self.refresh(problem, state) < before
+                if lower:
+                    break
+        finally:
+            if not lower:
+                _restore(state.parameters, start)
+                f[:] = predictions
+                state.value = before
+
     def refresh(self, problem: Problem, state: Any) -> float:
-        state.f[:] = problem.shifted_predictions(state.parameters)
+        problem.shifted_predictions(state.parameters, state.f, self.n_threads)
         state.value = None
         return self.objective(problem, state)
+
+    @property
+    def goes_down(self) -> bool:
+        """Whether epochs lead to a minimum, and are no draws."""
+        return True
 
     def may_rise(self, problem: Problem) -> bool:
         """Whether a sweep can raise the objective though the loss is quadratic."""
@@ -127,6 +170,29 @@ class Descent(Solver):
             f += rest
             working.to_residuals(problem.response, state.floor, f, h, rest)
         f += rest
+
+
+def _smooth(parameters: Parameters) -> tuple[np.ndarray, ...]:
+    return *parameters.factors, parameters.coef, parameters.intercept
+
+
+def _flat(parameters: Parameters) -> np.ndarray:
+    return np.concatenate([array.ravel() for array in _smooth(parameters)], dtype=np.float64)
+
+
+def _strength(problem: Problem, parameters: Parameters) -> np.ndarray:
+    """Of the penalty, for every number that `_flat` gives: the intercept has none."""
+    zero = parameters._replace(factors=tuple(map(np.zeros_like, parameters.factors)), coef=0 * parameters.coef)
+    one = zero._replace(factors=tuple(map(np.ones_like, parameters.factors)), coef=np.ones_like(parameters.coef))
+    of_zero, of_one = problem.penalty.gradient(zero), problem.penalty.gradient(one)
+    factors = tuple(map(np.subtract, of_one.factors, of_zero.factors))
+    return _flat(zero._replace(factors=factors, coef=of_one.coef - of_zero.coef, intercept=np.zeros(1)))
+
+
+def _unflatten(point: np.ndarray, parameters: Parameters) -> None:
+    for array in _smooth(parameters):
+        part, point = np.split(point, [array.size])
+        array[:] = part.reshape(array.shape)
 
 
 def _restore(parameters: Parameters, to: Parameters) -> None:
