@@ -115,3 +115,13 @@ def test_a_checkpoint_of_before_is_read_and_one_of_other_parameters_refused(smal
     wrong = half.resume | {"course": half.resume["course"][:, 1:]}
     with pytest.raises(ValueError, match="'course' has .* parameters, where"):
         run(CoordinateDescent(), problem, half.parameters, resume=wrong, **options)
+
+
+def test_more_parameters_than_nonzeros_are_left_alone(small):
+    X, y = small
+    problem, start = make_problem(X, y, "anova", "direct", 2, k=20)
+    method = CoordinateDescent()
+    state = method.init_state(problem, start)
+    method.update(problem, state)
+    assert sum(P.size for P in start.factors) > X.nnz
+    assert state.course == []

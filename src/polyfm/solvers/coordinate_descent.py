@@ -55,16 +55,15 @@ class CoordinateDescent(Descent):
             problem.shifted_predictions(parameters, f, self.n_threads)
         return State(parameters, f, floor_of(resume), None, S, plan, course=course_of(resume))
 
-    @property
-    def goes_down(self) -> bool:
-        return isinstance(self.rule, Descend)
+    def leads_somewhere(self, problem: Problem, parameters: Parameters) -> bool:
+        return isinstance(self.rule, Descend) and super().leads_somewhere(problem, parameters)
 
     def may_rise(self, problem: Problem) -> bool:
         return self._turns(problem) is not None
 
     def _turns(self, problem: Problem) -> Turns | None:
         """Columns to update at once; a rule that samples needs the exact slope of each."""
-        return problem.design.derived(Schedule).turns if self.goes_down else None
+        return problem.design.derived(Schedule).turns if isinstance(self.rule, Descend) else None
 
     def sweep(self, problem: Problem, state: State) -> Iterator[None]:
         parameters, f, penalty = state.parameters, state.f, problem.penalty

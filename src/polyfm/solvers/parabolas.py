@@ -6,6 +6,8 @@ for an epoch by a parabola for each sample, with the loss's slope and second der
 rose, the epoch is taken back and done again with steeper ones; the steepest lie above the loss, so that the objective
 never increases. Block descent does without: it takes the slopes anew for each feature, and its steps reach beyond what
 the loss's bound on the second derivative allows them (docs/decisions/0010).
+
+Every few epochs their course is extrapolated, and gone where the objective is lower (docs/decisions/0017).
 """
 
 from collections.abc import Iterator
@@ -87,12 +89,14 @@ class Descent(Solver):
         return state.value
 
     def update(self, problem: Problem, state: Any) -> float | None:
+        if not self.leads_somewhere(problem, state.parameters):
+            self.descend(problem, state)
+            return self.objective(problem, state)
         state.course = state.course or [_flat(state.parameters)]
         self.descend(problem, state)
         state.course.append(_flat(state.parameters))
         if len(state.course) > STEPS:
-            if self.goes_down:
-                self.extrapolate(problem, state)
+            self.extrapolate(problem, state)
             state.course = [_flat(state.parameters)]
         return self.objective(problem, state)
 
@@ -117,10 +121,9 @@ class Descent(Solver):
         state.value = None
         return self.objective(problem, state)
 
-    @property
-    def goes_down(self) -> bool:
-        """Whether epochs lead to a minimum, and are no draws."""
-        return True
+    def leads_somewhere(self, problem: Problem, parameters: Parameters) -> bool:
+        """Whether to extrapolate. Copies of the parameters shall not take more memory than X, nor more time."""
+        return sum(array.size for array in _smooth(parameters)) <= int(problem.design.rows.indptr[-1])
 
     def may_rise(self, problem: Problem) -> bool:
         """Whether a sweep can raise the objective though the loss is quadratic."""
