@@ -12,7 +12,6 @@ import joblib
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, validate_data
 
@@ -281,6 +280,8 @@ class PolynomialModel(FittedModel):
         """Rows to train on and, with early stopping, rows to hold out."""
         if not self.early_stopping:
             return slice(None), None
+        from sklearn.model_selection import train_test_split  # here: it takes a tenth of a second to import
+
         stratify = y if is_classifier(self) else None
         rows = np.arange(X.shape[0])
         train, held_out = train_test_split(

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.metrics import check_scoring, log_loss
-from sklearn.model_selection import check_cv
 
 from polyfm.estimators._sklearn import Interval
 from polyfm.estimators.base import OF_TRAINING, strata_of
@@ -107,6 +105,8 @@ class PathSearch:
         )
 
     def _fit_targets(self, X, y, targets, sample_weight, validation=None) -> None:
+        from sklearn.model_selection import check_cv  # here: it takes a tenth of a second to import
+
         sample_weight = self._checked_weights(X, sample_weight)
         check_features(X)
         folds = list(check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y))
@@ -229,6 +229,8 @@ class PathSearch:
 
     def _scorer(self, plain):
         """The score to choose by: for classes the logarithmic loss, where there are probabilities."""
+        from sklearn.metrics import check_scoring, log_loss
+
         if self.scoring is None and is_classifier(self) and hasattr(plain, "predict_proba"):
             return lambda model, X, y: -log_loss(y, model.predict_proba(X), labels=model.classes_)
         return check_scoring(plain, self.scoring)
