@@ -24,6 +24,8 @@ from polyfm.core.linear import Linear, fit_linear, response_of, slopes
 from polyfm.core.parameters import Parameters
 from polyfm.core.spectrum import beta_max
 from polyfm.losses import as_loss
+from polyfm.solvers import schedule
+from polyfm.training import automatic
 from polyfm.training.automatic import _beside
 from polyfm.training.folds import ranks_by_content, row_hashes, sample_by_content
 
@@ -449,3 +451,22 @@ def test_a_start_that_is_worse_than_the_best_constant_is_none(rng):
     wanted = fit_linear(X, response, alpha, True, rtol=1e-8)
     found = fit_linear(X, response, alpha, True, Linear(np.zeros(3), -1024.0), rtol=1e-8, of_constant=True)
     assert_allclose(found.coef, wanted.coef, rtol=1e-4)
+
+
+@quiet
+def test_folds_are_trained_by_the_solver_of_all_rows(monkeypatch, rng):
+    """Though a fold alone would have too few rows for it."""
+    monkeypatch.setattr(schedule, "NONZEROS_WORTH_A_THREAD", 900)
+    solvers, begin = [], automatic.Path.__init__
+
+    def noted(self, recipe, solver, *given):
+        solvers.append(solver)
+        begin(self, recipe, solver, *given)
+
+    monkeypatch.setattr(automatic.Path, "__init__", noted)
+    codes = rng.randint(20, size=(1000, 2)) + np.array([0, 20])
+    X = sp.csr_matrix((np.ones(2000), codes.ravel(), np.arange(0, 2001, 2)))
+    model = FactorizationMachineRegressor(n_components=8, max_iter=1).fit(X, rng.standard_normal(1000))
+    assert model.solver_ == "block"
+    assert set(solvers) == {"block"}
+    assert len(solvers) > 1

@@ -89,7 +89,8 @@ def choose_penalties(
     """
     data = Rows(X.tocsr() if hasattr(X, "tocsr") else X, targets, weight)
     with one_thread_of_blas():  # the same bits on any machine
-        return Search(recipe, data, strata, seeds, say).run(Whole(recipe, design, data, seeds))
+        search = Search(recipe, data, strata, seeds, say, solver=recipe.solver_of_path(design))
+        return search.run(Whole(recipe, design, data, seeds))
 
 
 def choose_alpha(
@@ -123,13 +124,14 @@ class Whole:
 
 
 class Search:
-    """The choice of penalties on held-out rows of `data`, which are `growth` times as many in all."""
+    """The choice of penalties on held-out rows of `data`, which are `growth` times as many in all. Folds are trained by
+    the solver of the whole path, where it is known: one that needs many rows might else have too few in a fold."""
 
     def __init__(
         self, recipe: Recipe, data: Rows, strata, seeds: np.ndarray, say: Callable[[int, int, str], None],
-        growth: float = 1.0,
+        growth: float = 1.0, solver: str | None = None,
     ):  # fmt: skip
-        self.recipe, self.seeds = recipe, seeds
+        self.recipe, self.seeds, self.solver = recipe, seeds, solver
         self.model, self.loss, self.seed = recipe.model, recipe.loss, int(seeds[0])
         self.n_betas = N_BETAS[self.model.fit_linear]
         self.steps = recipe.takes_steps(data.X)
@@ -207,7 +209,7 @@ class Search:
 
     def _path(self, fold: Fold, alpha: float | Ridge, linear: list[Linear], scales: tuple[float, ...]) -> "Path":
         design = Design(fold.train.X, "given" if self.steps else "sorted")
-        solver = "sgd" if self.steps else self.recipe.solver_of_path(design)
+        solver = "sgd" if self.steps else self.solver or self.recipe.solver_of_path(design)
         judges = Judges(fold.held_out, self._plain_losses(fold, alpha, linear)) if self.steps else None
         return Path(self.recipe, solver, design, fold.train, alpha, linear, scales, self.seeds, judges)
 
