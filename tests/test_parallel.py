@@ -57,6 +57,31 @@ def test_columns_of_one_colour_share_no_row(seed, n, d, density):
         assert all(c in neighbours for c in range(colours[j]))
 
 
+@pytest.mark.parametrize(("fields", "width"), [(1, 30), (2, 9), (5, 70), (64, 3), (65, 2)])
+def test_fields_side_by_side_have_the_colours_of_the_greedy_colouring(rng, fields, width):
+    codes = rng.randint(width, size=(50, fields)) + (width + 1) * np.arange(fields)  # many columns are empty
+    X = sp.csr_matrix((np.ones(codes.size), codes.ravel(), np.arange(0, codes.size + 1, fields)))
+    for Z in (X, X[:, ::-1].tocsr(), sp.vstack([X, X[:1] * 0]).tocsr()):
+        design = Design(Z)
+        colours = schedule.colours_of(design)
+        assert_array_equal(colours, arrange.colour(*design.columns[:2], Z.shape[0]))
+        assert colours.dtype == np.uint8
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_rows_lie_by_blocks_of_first_features_then_by_the_second(monkeypatch, rng, index):
+    monkeypatch.setattr(row_order, "ROWS_A_BLOCK", 10)
+    X = sp.random(300, 40, 0.06, format="csr", random_state=rng)  # rows without any feature among them
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    first, second = ([row.indices[k] if row.nnz > k else 0 for row in X] for k in (0, 1))
+    before = np.array([np.sum(np.array(first) <= f) for f in first])
+    block = (before - 1) * row_order.n_row_blocks(300) // 300
+    order = row_order.locality_order(X)
+    assert_array_equal(order, np.lexsort((first, second, block)))
+    assert_array_equal(row_order.in_order(X, order, False).toarray(), X.toarray()[order])
+    assert row_order.locality_order(X[order]) is None
+
+
 @pytest.mark.usefixtures("threads_pay")
 def test_one_hot_fields_are_groups(rng):
     X = one_hot(rng, 200, [11, 7, 5], shuffled=False)

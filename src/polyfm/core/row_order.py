@@ -1,8 +1,7 @@
 """The order of rows that training works in: the objective does not care, but the processor's cache does."""
 
 import numpy as np
-
-from polyfm.loops import arrange
+import scipy.sparse as sp
 
 SAMPLES_BEYOND_CACHE = 2**19  # whose state does not fit into the processor's cache; chosen by measurement
 ROWS_A_BLOCK = 2**16  # whose state (a MB or two) stays in the processor's cache; chosen by measurement
@@ -24,25 +23,38 @@ def locality_order(X) -> np.ndarray | None:
     n, d = X.shape
     if X.nnz == 0:
         return None
-    order = arrange.locality_order(_read_only(X.indptr), _read_only(X.indices), d, n_row_blocks(n))
-    return None if np.all(order[1:] > order[:-1]) else order
+    first, second = _feature(X, 0), _feature(X, 1)
+    # Three stable sorts, the last key first. First features are in as many blocks, of about as many rows each.
+    ends = np.cumsum(np.bincount(first, minlength=d))
+    block = (np.maximum(ends - 1, 0) * n_row_blocks(n) // n).astype(first.dtype)
+    order = _sorted_by(first, d)
+    order = order[_sorted_by(second[order], d)]
+    order = order[_sorted_by(block[first[order]], n_row_blocks(n))]
+    return None if np.all(order[1:] > order[:-1]) else order.astype(np.uint32, copy=False)
+
+
+def _feature(X, place: int) -> np.ndarray:
+    """The feature in this place of each row of a CSR matrix; 0 where a row is shorter."""
+    entry = X.indptr[:-1] + place
+    has = entry < X.indptr[1:]
+    return np.where(has, X.indices[np.where(has, entry, 0)], 0)
+
+
+def _sorted_by(key: np.ndarray, n_keys: int) -> np.ndarray:
+    """A stable sort by counting, which scipy has for matrices: row i has one entry, in column key[i]."""
+    n = len(key)
+    offsets = np.arange(n + 1, dtype=key.dtype)
+    return sp.csr_array((ones(n), key, offsets), shape=(n, n_keys)).tocsc().indices
 
 
 def in_order(X, order: np.ndarray, is_binary: bool):
-    """The rows of a CSR matrix in another order, without the copies that indexing makes on its way. Values that are
-    all ones are neither read nor written."""
-    data, new_data = (None, None) if is_binary else (_read_only(X.data), np.empty(X.nnz, X.dtype))
-    indptr, indices = np.empty_like(X.indptr), np.empty(X.nnz, X.indices.dtype)
-    arrange.take_rows(_read_only(X.indptr), _read_only(X.indices), data, order, indptr, indices, new_data)
-    return type(X)((ones(X.nnz) if new_data is None else new_data, indices, indptr), shape=X.shape)
+    """The rows of a CSR matrix in another order; nothing is copied of values that are all ones."""
+    if not is_binary:
+        return X[order]
+    X = type(X)((ones(X.nnz), X.indices[: X.nnz], X.indptr), shape=X.shape)[order]
+    return type(X)((ones(X.nnz), X.indices, X.indptr), shape=X.shape)
 
 
 def ones(n: int) -> np.ndarray:
     """Ones that take no memory."""
     return np.broadcast_to(np.int8(1), (n,))
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    array = np.ascontiguousarray(array).view()
-    array.flags.writeable = False
-    return array

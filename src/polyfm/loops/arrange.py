@@ -1,61 +1,8 @@
-"""Loops that arrange X before the first epoch: which rows lie side by side, which columns are updated together."""
+"""Loops that arrange X before the first epoch: which columns are updated together, and their entries in that order."""
 
 import numpy as np
 
-from polyfm.loops.jit import at, inline, loop
-
-
-@inline
-def _sort_key(indptr, indices, block, i, turn):
-    """What row i is sorted by: its first feature, its second, or the block of its first."""
-    e = np.int64(indptr[i]) + (1 if turn == 1 else 0)
-    feature = np.int64(indices[e]) if e < indptr[i + 1] else 0
-    return block[feature] if turn == 2 else feature
-
-
-def locality_order(indptr, indices, d, n_blocks):
-    """The rows by the block of their first feature, then by their second feature, then by their first: three stable
-    sorts by counting, the last key first. First features are in as many blocks, of about as many rows each."""
-    order = np.arange(indptr.shape[0] - 1, dtype=np.uint32)
-    sorted_order = np.empty_like(order)
-    block, place = np.zeros(d, dtype=np.int64), np.zeros(max(d, n_blocks) + 1, dtype=np.int64)
-    for turn in range(3):
-        _sort(indptr, indices, n_blocks, turn, block, place, order, sorted_order)
-        order, sorted_order = sorted_order, order
-    return order
-
-
-@loop(allocates=False)
-def _sort(indptr, indices, n_blocks, turn, block, place, order, sorted_order):
-    """One of them: `order`, sorted by the key of this turn."""
-    n = order.shape[0]
-    for k in range(place.shape[0]):
-        place[k] = 0
-    for i in range(n):
-        place[_sort_key(indptr, indices, block, np.int64(i), turn) + 1] += 1
-    for k in range(place.shape[0] - 1):
-        place[k + 1] += place[k]
-    if turn == 0:
-        for j in range(block.shape[0]):
-            block[j] = max(place[j + 1] - 1, 0) * n_blocks // n
-    for r in range(n):
-        k = _sort_key(indptr, indices, block, np.int64(order[r]), turn)
-        sorted_order[place[k]] = order[r]
-        place[k] += 1
-
-
-@loop(allocates=False)
-def take_rows(indptr, indices, data, order, new_indptr, new_indices, new_data):
-    """The rows order[0], order[1], ... of a sparse matrix; `new_data` is None where all values are 1."""
-    end = 0
-    for r in range(order.shape[0]):
-        new_indptr[r] = end
-        for e in range(indptr[order[r]], indptr[order[r] + 1]):
-            new_indices[end] = indices[e]
-            if new_data is not None:
-                new_data[end] = data[e]
-            end += 1
-    new_indptr[order.shape[0]] = end
+from polyfm.loops.jit import at, loop
 
 
 @loop

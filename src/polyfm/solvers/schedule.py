@@ -84,7 +84,7 @@ class Schedule:
         indptr, rows, _ = self.design.columns
         if rows is None or len(rows) < NONZEROS_WORTH_A_THREAD:
             return None
-        colours = arrange.colour(indptr, rows, self.design.shape[0])
+        colours = colours_of(self.design)
         sizes = np.diff(indptr.astype(np.int64))
         n_apart = int(colours.max()) + 1 if colours.max() < N_COLOURS else N_COLOURS
         nonzeros = np.bincount(colours, weights=sizes, minlength=N_COLOURS + 1)
@@ -202,6 +202,20 @@ def _filled(ends: np.ndarray, size: float) -> np.ndarray:
     return np.array(bounds)
 
 
+def colours_of(design: Design) -> np.ndarray:
+    """Columns of one colour have no row in common. Fields that stand side by side, one feature of each in every row,
+    are seen at once; the greedy colouring would find the same."""
+    (n, d), indptr, indices = design.shape, *design.rows[:2]
+    assert indices is not None
+    k = len(indices) // n
+    if 0 < k <= N_COLOURS and np.all(np.diff(indptr) == k):
+        fields = [indices[q::k] for q in range(k)]
+        first, last = (np.array([end(field) for field in fields]) for end in (np.min, np.max))
+        if np.all(last[:-1] < first[1:]):
+            return np.maximum(np.searchsorted(first, np.arange(d), side="right") - 1, 0).astype(np.uint8)
+    return arrange.colour(*design.columns[:2], n)
+
+
 def one_hot_fields(design: Design) -> np.ndarray:
     """The field of each feature, counted from 0: features of a field have no row in common. Small fields are one, and
     so are all features of data that are not made of fields."""
@@ -209,7 +223,7 @@ def one_hot_fields(design: Design) -> np.ndarray:
     d, field = design.shape[1], np.zeros(design.shape[1], dtype=np.int64)
     if rows is None or not len(rows):
         return field
-    colours = arrange.colour(indptr, rows, design.shape[0])
+    colours = colours_of(design)
     within = colours < N_COLOURS
     if np.diff(indptr.astype(np.int64))[within].sum() < 0.75 * len(rows):
         return field
