@@ -38,10 +38,12 @@ def test_a_block_is_minimised(small, kernel, method, degree, lower, k):
     before = problem.objective(p)
     form = group.form.cofactor_form
     for t in range(group.form.n_turns):
+        low, high = form.joint(t)
+        room = blocks.room_for(form, low, high, T, weights(group, lams, np.float64), k)
         for j in range(X.shape[1]):
             blocks.sweep(
-                form, problem.response, problem.penalty.prior(0, lams), problem.penalty.linear_prior(), True, Descend(),
-                columns, rows, form.n_slots, None, j, j + 1, 0, t, f, T, weights(group, lams, np.float64), k, p.coef,
+                form, problem.response, problem.penalty.prior(0, lams), problem.penalty.linear_prior(), True,
+                Descend(), columns, rows, None, j, j + 1, 0, low, high, f, T, k, p.coef, room,
             )  # fmt: skip
             P[:] = T.T[: len(P)]
             value, gradient = problem.value_and_gradient(p)

@@ -106,6 +106,24 @@ def test_everything_that_numba_compiles_lives_in_loops():
             assert "njit" not in text, path
 
 
+def test_compiling_leaves_the_collector_of_garbage_as_it_was():
+    code = """
+import gc
+from polyfm.loops.jit import without_collecting
+during = without_collecting(lambda: gc.isenabled())
+assert not during() and gc.isenabled() and gc.get_freeze_count() == 0
+gc.disable()
+assert not during() and not gc.isenabled()
+gc.enable()
+gc.freeze()
+frozen = gc.get_freeze_count()
+during()
+assert gc.get_freeze_count() == frozen > 0 and gc.isenabled()
+print("as it was")
+"""
+    assert run_in(PACKAGE.parent, code) == "as it was"
+
+
 SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("cut", "empty", "another loop's")]
 
 
@@ -117,7 +135,7 @@ def test_a_damaged_cache_is_compiled_anew(tmp_path, damage):
     run_in(home, code)
     (path,) = home.rglob("*total_loss*.nbc")
     content = path.read_bytes()
-    (other,) = home.rglob("*slopes_at*.nbc")
+    (other,) = home.rglob("*_sums*.nbc")
     damaged = {
         "cut": content[:-100], "flipped": content[:5000] + bytes([content[5000] ^ 1]) + content[5001:], "empty": b"",
         "another loop's": other.read_bytes(),

@@ -64,9 +64,11 @@ class Jacobian:
 
     def predict(self, vector: np.ndarray) -> np.ndarray:
         f = self.base.copy()
-        self._over_rows(
-            vector, lambda piece, bases, rows, _, *bounds: add_expansion(bases, rows, NO_WEIGHTS, *bounds, f)
-        )
+
+        def add(piece: Piece, bases: Bases, rows: Any, _: Any, lo: int, hi: int) -> None:
+            add_expansion(bases, rows, NO_WEIGHTS, lo, hi, bases.space(hi - lo), f)
+
+        self._over_rows(vector, add)
         return f
 
     def tile(self, vector: np.ndarray, lo: int, hi: int) -> tuple[np.ndarray, np.ndarray]:
@@ -78,7 +80,7 @@ class Jacobian:
         J[:] = 0.0
         for piece in self.pieces:
             arguments = piece.arguments(vector)
-            add_expansion(*arguments, NO_WEIGHTS, lo, hi, f)
+            add_expansion(*arguments, NO_WEIGHTS, lo, hi, arguments[0].space(hi - lo), f)
             derivatives(*arguments, lo, hi, Fill(J, lo, piece.start, piece.shape[2]))
         return f[lo:hi], J
 

@@ -41,7 +41,9 @@ def add_expansion(design: Design, bases: Bases, coef: np.ndarray | None, f: np.n
     """f_i += <coef, x_i> + sum_s lambda_s K(p_s, x_i), for as many rows as f has, from `first` on."""
     indptr, indices, data = design.rows
     coef = no_weights(f.dtype) if coef is None else coef
-    rows.add_expansion(bases, (indptr[first : first + len(f) + 1], indices, data), coef, 0, len(f), f)
+    rows.add_expansion(
+        bases, (indptr[first : first + len(f) + 1], indices, data), coef, 0, len(f), bases.space(len(f)), f
+    )
 
 
 def expansion(group: "Group", P: np.ndarray, lams: np.ndarray, design: Design) -> np.ndarray:
@@ -55,5 +57,5 @@ def expand(group: "Group", P: np.ndarray, design: Design) -> np.ndarray:
     """K(p_s, x_i) as an array (samples, bases)."""
     bases = layout(group, P, np.ones(len(P)), design.dtype)
     out = np.empty((design.shape[0], P.shape[0]), dtype=design.dtype)
-    rows.expand(bases, tuple(design.rows), 0, design.shape[0], out)
+    rows.expand(bases, tuple(design.rows), 0, design.shape[0], bases.space(len(out)), out)
     return out if group.form.scale == 1 else out * np.asarray(group.form.scale, dtype=design.dtype)

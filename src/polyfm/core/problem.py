@@ -150,9 +150,9 @@ class Problem(Objective):
         return rows.slopes_at(self.response, self.design.shape[0], constant)
 
     def squares_of(self, group: Group, P: np.ndarray, lams: np.ndarray) -> float:
-        return rows.total_loss(
-            Response(Squared(), None, self.response.weight, None), expansion(group, P, lams, self.design)
-        )
+        # The shift is not read: with it, for the squared loss, the response is of the type of the problem's own.
+        response = Response(Squared(), None, self.response.weight, self.response.shift)
+        return rows.total_loss(response, expansion(group, P, lams, self.design))
 
     def diagonal(self, parameters: Parameters, floor: float, n_threads: int = 1) -> np.ndarray:
         response = self.response

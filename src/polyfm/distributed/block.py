@@ -109,9 +109,11 @@ class DistributedBlockDescent(Solver):
         def visit(t: int, start: int, stop: int) -> None:
             sums = problem.ask("systems", parameters, g, t, start, stop)
             first = 0 if start < d else start
+            low, high = form.joint(t)
             blocks.solve(
-                form, prior, linear_prior, problem.model.fit_linear, rule, start - first, stop - first, first, t,
+                prior, linear_prior, problem.model.fit_linear, rule, start - first, stop - first, first, low, high,
                 np.ascontiguousarray(sums), everywhere if first else counts, T, group.n_bases, coef,
+                blocks.room_for(form, low, high, T, lams, group.n_bases),
             )  # fmt: skip
             parameters.factors[g][:] = T.T[: group.n_bases]
             parameters.coef[:] = coef

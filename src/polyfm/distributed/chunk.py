@@ -231,9 +231,11 @@ class Chunk:
         n = (high - low) * len(P) + 1
         out = np.zeros((stop - start, n * (n + 3) // 2))
         columns, first = (design.columns, 0) if start < d else (design.ones, start)
+        T = bases_last(P, np.float64)
+        room = blocks.room_for(form, low, high, T, weights(group, lams, np.float64), len(P))
         blocks.systems(
-            form, problem.response, tuple(columns), tuple(design.rows), form.n_slots, start - first, stop - first,
-            group.n_dummies, first, t, f, bases_last(P, np.float64), weights(group, lams, np.float64), len(P), out,
+            form, problem.response, tuple(columns), tuple(design.rows), start - first,
+            stop - first, group.n_dummies, first, low, high, f, T, len(P), room, out,
         )  # fmt: skip
         return out
 

@@ -5,6 +5,9 @@ them is most of the work; who asks for the features of the next rows while worki
 is read or changed: in plain Python this does nothing at all.
 """
 
+import math
+
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 
@@ -43,3 +46,12 @@ def _prefetch(typing, array, indices, e):
         return context.get_dummy_value()
 
     return types.void(array, indices, e), generate
+
+
+def aligned(shape: tuple[int, ...], dtype) -> np.ndarray:
+    """Zeros that begin with a line of the cache: a vector then lies in one line, and what a feature needs in as few as
+    can be."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    raw = np.zeros(size + LINE, dtype=np.uint8)
+    start = -raw.ctypes.data % LINE
+    return raw[start : start + size].view(dtype).reshape(shape)

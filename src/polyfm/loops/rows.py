@@ -14,7 +14,7 @@ import numpy as np
 
 from polyfm.loops.jit import LANES, at, inline, loop
 from polyfm.loops.lanes import lanes, total
-from polyfm.loops.prefetch import prefetch
+from polyfm.loops.prefetch import aligned, prefetch
 
 
 class Bases(NamedTuple):
@@ -25,6 +25,11 @@ class Bases(NamedTuple):
     slots: int
     T: np.ndarray  # (features + dummies, factors, bases)
     lams: np.ndarray  # (bases,): lambda, times the form's scale
+
+    def space(self, n_rows: int) -> np.ndarray:
+        """For A, made in Python: what a loop makes itself takes long to compile."""
+        shape = self.slots, self.T.shape[2]
+        return np.empty(shape, self.T.dtype) if n_rows < LANES else aligned(shape, self.T.dtype)
 
 
 @inline
@@ -50,13 +55,12 @@ def emit(form, A, T, G, to, c, j, x):
         form.emit(A, T, G, to, c, j, x, lanes(s))
 
 
-@loop(streaming=True)
-def expand(bases, by_row, lo, hi, out):
+@loop(streaming=True, allocates=False)
+def expand(bases, by_row, lo, hi, A, out):
     """out[i, s] = K(p_s, x_i) for lo <= i < hi: the form of every basis at every sample."""
-    form, dummies, slots, T, _ = bases
+    form, dummies, _slots, T, _ = bases
     indptr, indices, data = by_row
     d = T.shape[0] - dummies
-    A = np.empty((slots, T.shape[2]), dtype=T.dtype)
     for i in range(lo, hi):
         A[:] = 0.0
         first = indptr[i]
@@ -84,14 +88,13 @@ def working_space(bases, by_row, lo, hi, out):
             absorb(form, A, T, np.uint64(d + q), 1.0)
 
 
-@loop(streaming=True)
-def add_expansion(bases, by_row, coef, lo, hi, f):
+@loop(streaming=True, allocates=False)
+def add_expansion(bases, by_row, coef, lo, hi, A, f):
     """f[i] += <coef, x_i> + sum_s lambda_s K(p_s, x_i) for lo <= i < hi; without linear weights `coef` is empty (None
     would be one more type to compile for)."""
-    form, dummies, slots, T, lams = bases
+    form, dummies, _slots, T, lams = bases
     indptr, indices, data = by_row
     d = T.shape[0] - dummies
-    A = np.empty((slots, T.shape[2]), dtype=T.dtype)
     fit_linear = coef.shape[0] > 0
     for i in range(lo, hi):
         A[:] = 0.0
@@ -128,27 +131,30 @@ def losses(response, f):
 
 
 @loop(allocates=False)
-def slope_and_curvature(response, f, K):
-    """Slope of the total loss along f + theta K at theta = 0, and a bound on its second derivative."""
+def _sums(response, f, K):
+    """Along f + theta K at theta = 0: the slope of the total loss, and the sums of w_i K_i^2 and of w_i l'(y_i, f_i)^2.
+    One loop for all who need some of them: two would take twice as long to compile."""
     slope = 0.0
+    weights = 0.0
     squares = 0.0
     for i in range(f.shape[0]):
         k = np.float64(at(K, i, 1.0))
-        slope += response.slope(i, np.float64(f[i])) * k
-        squares += response.weight_of(i) * k * k
-    return slope, response.loss.curvature * squares
+        w = np.float64(response.weight_of(i))
+        derivative = response.derivative(i, np.float64(f[i]))
+        slope += w * derivative * k
+        weights += w * k * k
+        squares += w * derivative * derivative
+    return slope, weights, squares
 
 
-@loop(allocates=False)
+def slope_and_curvature(response, f, K):
+    """Slope of the total loss along f + theta K at theta = 0, and a bound on its second derivative."""
+    slope, weights, _ = _sums(response, f, K)
+    return slope, response.loss.curvature * weights
+
+
 def slopes_at(response, n, constant):
     """The sums of w_i, of w_i l'(y_i, constant), and of w_i l'(y_i, constant)^2, over n samples."""
-    total = 0.0
-    slope = 0.0
-    squares = 0.0
-    for i in range(n):
-        w = np.float64(response.weight_of(i))
-        derivative = response.derivative(i, constant - np.float64(response.shift_of(i)))
-        total += w
-        slope += w * derivative
-        squares += w * derivative * derivative
-    return total, slope, squares
+    constants = np.full(n, np.float64(constant))
+    slope, weights, squares = _sums(response, constants if response.shift is None else constants - response.shift, None)
+    return weights, slope, squares

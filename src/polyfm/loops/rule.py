@@ -6,16 +6,18 @@ compiled named tuple with
 - ``reach``, how far to go: 1 is the lowest point, up to 2 still lowers the objective (over-relaxation),
 - ``step(g, eta, s, t, j)``, how far B[t, j] of basis s moves,
 - ``of_part(part)``, which Python asks for: the rule for the linear weights (part 0), or for one group of bases,
-- ``noise(s, t, j)``, what block steps add to the right-hand side half-way through a Cholesky solve: a standard normal
-  number there makes the step a draw from the Gaussian whose mode it would have gone to.
+- ``fill_noise(low, high, bases, j, noise)``, which writes what block steps add to the right-hand side half-way through
+  a Cholesky solve, for the factors low .. high of all bases and, last, for the linear weight, which is factor -1:
+  standard normal numbers there make the step a draw from the Gaussian whose mode it would have gone to. The array is
+  zero at first.
 
-A Gibbs sampler is a rule too: ``step`` returns -g / eta + z / sqrt(eta), ``noise`` returns z.
+A Gibbs sampler is a rule too: ``step`` returns -g / eta + z / sqrt(eta), ``fill_noise`` writes z.
 """
 
 import math
 from typing import NamedTuple
 
-from polyfm.loops.jit import compiled
+from polyfm.loops.jit import LANES, compiled
 from polyfm.loops.philox import normal
 
 
@@ -31,8 +33,8 @@ class Descend(NamedTuple):
     def step(self, g, eta, s, t, j):
         return -self.reach * (g / eta)
 
-    def noise(self, s, t, j):
-        return 0.0
+    def fill_noise(self, low, high, bases, j, noise):
+        pass
 
 
 @compiled
@@ -59,3 +61,11 @@ class Gibbs(NamedTuple):
     def noise(self, s, t, j):
         z = normal(self.k0, self.k1, j, s, self.iteration, self.part * 64 + t + 1)
         return math.sqrt(self.temperature) * z
+
+    def fill_noise(self, low, high, bases, j, noise):
+        u = 0
+        for t in range(low, high):
+            for s in range(-(-bases // LANES) * LANES):  # whole vectors; what comes next overwrites the rest
+                noise[u + s] = self.noise(s, t, j)
+            u += bases
+        noise[u] = self.noise(0, -1, j)

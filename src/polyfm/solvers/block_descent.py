@@ -97,13 +97,16 @@ class BlockDescent(Solver):
             form, problem.response, problem.penalty.prior(g, lams), problem.penalty.linear_prior(),
             problem.model.fit_linear, rule,
         )  # fmt: skip
-        rows, data = tuple(design.rows), (state.f, T, weights(group, lams, np.float64), len(P), coef)
+        rows, scaled = tuple(design.rows), weights(group, lams, np.float64)
         whole = design.ones.indptr, None, None
 
         for t in range(group.form.n_turns):
+            turn = form.joint(t)
 
-            def sweep(start: int, stop: int, columns=tuple(design.columns), order=schedule.order, first=0, t=t) -> None:
-                blocks.sweep(*step, columns, rows, form.n_slots, order, start, stop, first, t, *data)
+            def sweep(start: int, stop: int, columns=tuple(design.columns), order=schedule.order, first=0, turn=turn):
+                low, high = turn
+                room = blocks.room_for(form, low, high, T, scaled, len(P))
+                blocks.sweep(*step, columns, rows, order, start, stop, first, *turn, state.f, T, len(P), coef, room)
 
             for share in shares:
                 team.run(sweep, [(start, stop) for start, stop in itertools.pairwise(share) if start < stop])

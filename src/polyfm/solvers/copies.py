@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from polyfm.loops.prefetch import aligned
 from polyfm.loops.stochastic import AdaGrad, join
-from polyfm.solvers.tables import Tables, aligned
+from polyfm.solvers.tables import Tables
 
 JOINS = 32  # in a pass, at most; docs/decisions has the measurements
 TOUCHES = 16  # rows with a feature, in all shares, from one of its joins to the next

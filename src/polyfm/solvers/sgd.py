@@ -18,13 +18,14 @@ from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
 from polyfm.core.threads import Team
 from polyfm.loops.barrier import Barrier
+from polyfm.loops.prefetch import aligned
 from polyfm.loops.prior import Prior
 from polyfm.loops.rows import Bases
 from polyfm.loops.stochastic import END, AdaGrad, Links, Table, Weights, meet
 from polyfm.loops.stochastic import epoch as run_epoch
 from polyfm.solvers.base import Resume, Solver
 from polyfm.solvers.copies import Copies, Joins, most_shares
-from polyfm.solvers.tables import Tables, aligned
+from polyfm.solvers.tables import Tables
 
 STEP = 0.3  # of a parameter's natural size; see docs/decisions
 MOST_HALVINGS = 60

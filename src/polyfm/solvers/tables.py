@@ -7,7 +7,7 @@ import numpy as np
 
 from polyfm.core.parameters import Parameters
 from polyfm.loops.jit import LANES
-from polyfm.loops.prefetch import LINE
+from polyfm.loops.prefetch import aligned
 from polyfm.loops.stochastic import KEPT
 
 TINY = {"float32": 1e-30, "float64": 1e-200}  # a sum of squared gradients at the start: never quite 0
@@ -63,11 +63,3 @@ class Tables(NamedTuple):
 
     def _arrays(self) -> Iterable[np.ndarray]:
         return (*self.groups, self.linear, self.intercept)
-
-
-def aligned(shape: tuple[int, ...], dtype) -> np.ndarray:
-    """An empty array that begins with a line of the cache: what a feature needs then lies in as few as can be."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    raw = np.empty(size + LINE, dtype=np.uint8)
-    start = -raw.ctypes.data % LINE
-    return raw[start : start + size].view(dtype).reshape(shape)
