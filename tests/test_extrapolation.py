@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from problems import make_problem
 
 from polyfm.solvers import CoordinateDescent, parabolas, run
-from polyfm.solvers.extrapolation import AHEAD, STEPS, extrapolated
+from polyfm.solvers.extrapolation import AHEAD, FIRST, STEPS, extrapolated
 
 
 def test_a_linear_map_of_few_directions_is_led_to_its_end(rng):
@@ -54,7 +54,7 @@ def test_a_point_is_taken_only_where_the_objective_is_lower(small, higher, monke
     problem, start = make_problem(X, y, "anova", "direct", 2)
     method = CoordinateDescent()
     state = method.init_state(problem, start.copy())
-    for _ in range(STEPS - 1):
+    for _ in range(FIRST + STEPS - 1):
         method.update(problem, state)
     far = np.full_like(state.course[0], 10.0)
     near = state.course[-1]
@@ -75,7 +75,7 @@ def test_an_interruption_leaves_the_epoch_as_it_was(small, monkeypatch):
     problem, start = make_problem(X, y, "anova", "direct", 2)
     method = CoordinateDescent()
     state = method.init_state(problem, start.copy())
-    for _ in range(STEPS - 1):
+    for _ in range(FIRST + STEPS - 1):
         before = method.update(problem, state)
     kept = state.parameters.copy()
 
@@ -91,14 +91,14 @@ def test_an_interruption_leaves_the_epoch_as_it_was(small, monkeypatch):
     assert_allclose(state.f, problem.shifted_predictions(kept), atol=1e-9)
 
 
-@pytest.mark.parametrize("stopped", range(1, STEPS + 3))
+@pytest.mark.parametrize("stopped", [1, *range(FIRST - 1, FIRST + STEPS + 2)])
 def test_a_run_goes_on_with_the_course_of_the_one_before(small, stopped):
     X, y = small
     problem, start = make_problem(X, y, "anova", "direct", 2)
-    whole = run(CoordinateDescent(), problem, start, max_iter=9, tol=-1.0)
+    whole = run(CoordinateDescent(), problem, start, max_iter=16, tol=-1.0)
     half = run(CoordinateDescent(), problem, start, max_iter=stopped, tol=-1.0)
     rest = run(
-        CoordinateDescent(), problem, half.parameters, max_iter=9, tol=-1.0, resume=half.resume, first=1e9,
+        CoordinateDescent(), problem, half.parameters, max_iter=16, tol=-1.0, resume=half.resume, first=1e9,
         history=list(half.history),
     )  # fmt: skip
     assert_array_equal(whole.history, rest.history)
@@ -108,8 +108,8 @@ def test_a_run_goes_on_with_the_course_of_the_one_before(small, stopped):
 def test_a_checkpoint_of_before_is_read_and_one_of_other_parameters_refused(small):
     X, y = small
     problem, start = make_problem(X, y, "anova", "direct", 2)
-    half = run(CoordinateDescent(), problem, start, max_iter=2, tol=-1.0)
-    options = {"max_iter": 4, "tol": -1.0, "first": 1e9, "history": list(half.history)}
+    half = run(CoordinateDescent(), problem, start, max_iter=FIRST + 1, tol=-1.0)
+    options = {"max_iter": FIRST + 4, "tol": -1.0, "first": 1e9, "history": list(half.history)}
     older = {name: array for name, array in half.resume.items() if name != "course"}
     assert np.all(np.diff(run(CoordinateDescent(), problem, half.parameters, resume=older, **options).history) < 0)
     wrong = half.resume | {"course": half.resume["course"][:, 1:]}
@@ -122,6 +122,7 @@ def test_more_parameters_than_nonzeros_are_left_alone(small):
     problem, start = make_problem(X, y, "anova", "direct", 2, k=20)
     method = CoordinateDescent()
     state = method.init_state(problem, start)
-    method.update(problem, state)
+    for _ in range(FIRST):
+        method.update(problem, state)
     assert sum(P.size for P in start.factors) > X.nnz
     assert state.course == []

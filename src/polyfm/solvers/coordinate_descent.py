@@ -15,7 +15,7 @@ from polyfm.loops.prior import Prior
 from polyfm.loops.rule import Descend
 from polyfm.solvers.base import Resume
 from polyfm.solvers.directions import descend_intercept, descend_lambdas
-from polyfm.solvers.parabolas import Descending, Descent, caution_of, course_of, floor_of
+from polyfm.solvers.parabolas import Descending, Descent, caution_of, floor_of, way_of
 from polyfm.solvers.schedule import N_BLOCKS_OF_TURNS, N_SHARES, Plan, Schedule, Turns
 
 DESCEND = Descend()
@@ -53,7 +53,7 @@ class CoordinateDescent(Descent):
             f[:] = resume["f"]
         else:
             problem.shifted_predictions(parameters, f, self.n_threads)
-        return State(parameters, f, floor_of(resume), None, S, plan, course=course_of(resume))
+        return State(parameters, f, floor_of(resume), None, S, plan, **way_of(resume))
 
     def leads_somewhere(self, problem: Problem, parameters: Parameters) -> bool:
         return isinstance(self.rule, Descend) and super().leads_somewhere(problem, parameters)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+FIRST = 6  # epochs that are left alone: many fits need no more
 STEPS = 3  # whose mean is taken; docs/decisions has the measurements
 AHEAD = 4.0  # times as far as these steps have led
 RIDGE = 1e-10  # of the mean square of steps: they may be multiples of each other

@@ -22,7 +22,7 @@ from polyfm.loops import working
 from polyfm.loops.losses import Squared
 from polyfm.loops.response import Response
 from polyfm.solvers.base import Resume, Solver
-from polyfm.solvers.extrapolation import STEPS, extrapolated
+from polyfm.solvers.extrapolation import FIRST, STEPS, extrapolated
 
 FLOOR = 1e-3  # of the loss's bound on its curvature: the second derivative that a parabola has at least
 STEEPER = 10.0  # times, after an epoch that raised the objective
@@ -36,6 +36,7 @@ class Descending:
     f: np.ndarray  # (samples,): predictions, less the response's shift
     floor: float  # of the parabolas' second derivatives, as a part of the loss's bound
     value: float | None  # the objective, where it is known
+    epochs: int = field(default=0, kw_only=True)  # so far
     course: list[np.ndarray] = field(default_factory=list, kw_only=True)  # what `_flat` gives after the last epochs
 
 
@@ -45,9 +46,11 @@ def caution_of(floor: float) -> float:
     return float((floor / FLOOR) ** 0.5)
 
 
-def course_of(resume: Resume | None) -> list[np.ndarray]:
-    """The last epochs of a run that goes on; one stopped by an earlier version has to begin anew."""
-    return list(resume["course"].copy()) if resume and "course" in resume else []
+def way_of(resume: Resume | None) -> dict[str, Any]:
+    """How far a run has come that goes on, and its last epochs; one stopped by an earlier version has to begin anew."""
+    if not resume or not {"epochs", "course"} <= resume.keys():
+        return {}
+    return {"epochs": int(resume["epochs"][0]), "course": list(resume["course"].copy())}
 
 
 def floor_of(resume: Resume | None) -> float:
@@ -61,6 +64,7 @@ class Descent(Solver):
     n_threads: int
     needs_multilinear = True
     keeps_predictions = True
+    resume_kinds = {"epochs": "i"}
 
     def sweep(self, problem: Problem, state: Any) -> Iterator[None]:
         """One pass over all parameters, exact for a quadratic loss; it stops on its way where parabolas can be renewed.
@@ -71,10 +75,12 @@ class Descent(Solver):
 
     def resume(self, state: Any) -> Resume:
         course = np.array(state.course) if state.course else np.empty((0, 0))
-        return {"f": state.f.copy(), "floor": np.array([state.floor]), "course": course}
+        return {
+            "f": state.f.copy(), "floor": np.array([state.floor]), "course": course, "epochs": np.array([state.epochs]),
+        }  # fmt: skip
 
     def resume_shapes(self, problem: Problem, parameters: Parameters) -> dict[str, tuple[int | None, ...]]:
-        return {"f": (problem.design.shape[0],), "floor": (1,), "course": (None, None)}
+        return {"f": (problem.design.shape[0],), "floor": (1,), "course": (None, None), "epochs": (1,)}
 
     def check_resume(self, problem: Problem, parameters: Parameters, resume: Resume) -> None:
         super().check_resume(problem, parameters, resume)
@@ -89,15 +95,13 @@ class Descent(Solver):
         return state.value
 
     def update(self, problem: Problem, state: Any) -> float | None:
-        if not self.leads_somewhere(problem, state.parameters):
-            self.descend(problem, state)
-            return self.objective(problem, state)
-        state.course = state.course or [_flat(state.parameters)]
         self.descend(problem, state)
-        state.course.append(_flat(state.parameters))
-        if len(state.course) > STEPS:
-            self.extrapolate(problem, state)
-            state.course = [_flat(state.parameters)]
+        state.epochs += 1
+        if state.epochs >= FIRST and self.leads_somewhere(problem, state.parameters):
+            state.course.append(_flat(state.parameters))
+            if len(state.course) > STEPS:
+                self.extrapolate(problem, state)
+                state.course = [_flat(state.parameters)]
         return self.objective(problem, state)
 
     def extrapolate(self, problem: Problem, state: Any) -> None:
