@@ -15,7 +15,7 @@ from polyfm.loops.cache import hash_of_sources
 from polyfm.solvers import Monitor, Result, Resume, Solver
 
 CODE = ("value", "derivative")  # of a loss
-COPIES = 3  # of the parameters, in size: themselves, what a solver goes on from, those best on held-out rows
+COPIES = 6  # of the parameters, in size: themselves, those best on held-out rows, what a solver goes on from
 FORMAT = container.Format("polyfm-checkpoint", 2, "checkpoint", "Delete it to start anew, or name another file.")
 
 
