@@ -15,7 +15,7 @@ from polyfm.core.hyper import Hyper, Tied
 from polyfm.solvers.gibbs import Chain, GibbsSampling, State
 from polyfm.solvers.likelihood import CUT_PRECISION, folded, generator
 from polyfm.solvers.monitor import Monitor
-from polyfm.solvers.variational import Part
+from polyfm.solvers.variational import Part, kinds_of
 from polyfm.training.hooks import watching
 
 # -- the sampler proper
@@ -25,26 +25,26 @@ def prior_state(sampler, problem, start, rng, wrong):
     """Hyper-parameters, parameters and noise from the prior; targets given these."""
     n = problem.design.shape[0]
     begun = sampler.start._blank(problem, start)
-    kinds = [(1, 1, 0)] * problem.model.fit_linear
-    kinds += [(group.degree, group.n_bases, group.n_dummies) for group in problem.model.groups]
     hypers, thetas, tau = [], [], rng.gamma(0.5) * 2
-    for degree, n_bases, n_dummies in kinds:
-        part: Part = sampler.start._part(problem, degree, n_bases, n_dummies, 1.0, 1.0)
+    for group in kinds_of(problem.model):
+        part: Part = sampler.start._part(problem, group, 1.0, 1.0)
         if isinstance(part.hyper, Tied):
             hypers.append(part.hyper)
-            thetas.append(rng.standard_normal(part.mean.shape) / np.sqrt(part.hyper.strength * tau))
+            z = rng.standard_normal((group.n_bases, group.form.n_factors, part.mean.shape[-1]))
+            thetas.append(z / np.sqrt(part.hyper.strength * tau))
             continue
         shape = part.hyper.rate.shape
-        lam = rng.gamma(0.5, size=shape) * 2
+        lam = rng.gamma(0.5, size=shape) * 2 / part.hyper.b0
         mu = rng.standard_normal(shape) / np.sqrt(lam)
         hypers.append(part.hyper._replace(rate=part.hyper.shape / lam, mean=mu))
         of = part.hyper.groups.of
-        thetas.append((mu[of] + rng.standard_normal((len(of), n_bases)) / np.sqrt(lam[of])).T)
+        z = rng.standard_normal((group.form.n_factors, len(of), group.n_bases))
+        thetas.append((mu[of] + z / np.sqrt(lam[of])).transpose(2, 0, 1))
     parameters = start.copy()
     if problem.model.fit_linear:
-        parameters.coef[:] = thetas[0][0]
+        parameters.coef[:] = thetas[0][0, 0]
     for P, theta in zip(parameters.factors, thetas[problem.model.fit_linear :], strict=True):
-        P[:, 0] = theta
+        P[:] = theta
     parameters.intercept[:] = 0.0
     f, z = problem.model.predict(parameters, problem.design), rng.standard_normal(n)
     if sampler.likelihood == "gaussian":
@@ -66,15 +66,19 @@ def prior_state(sampler, problem, start, rng, wrong):
 def numbers(state):
     """What is compared: noise, precisions, means and parameters, and products that tell how they go together."""
     parameters, hypers = state.parameters, state.chain.hypers
-    p = parameters.factors[0][0, 0]
+    p, q = parameters.factors[0][0, [0, -1]]
     f = state.chain.residuals + state.start.likelihood.z
     learned = [h for h in hypers if isinstance(h, Hyper)]
     found = [state.start.likelihood.tau, *(h.precision[0, 0] for h in learned), *(h.mean[0, 0] for h in learned)]
     cuts = getattr(state.start.likelihood, "cuts", np.zeros(2))[1:-1]
-    return [*found, *cuts, *p[:3], *parameters.coef[:2], p[0] * p[1], f[0], np.abs(f).max()]
+    products = p[0] * p[1], *([p[0] * q[1], p[0] * q[0], q[2]] if p is not q and parameters.factors[0].shape[1] > 1 else [])
+    return [*found, *cuts, *p[:3], *parameters.coef[:2], *products, f[0], np.abs(f).max()]
 
 
-def smallest_p_value(degree, lower, steps, wrong=1.0, replicates=1000, iterations=4, likelihood="gaussian", tied=False):
+def smallest_p_value(
+    degree, lower, steps, wrong=1.0, replicates=1000, iterations=4, likelihood="gaussian", tied=False,
+    form=("anova", "direct"),
+):  # fmt: skip
     """Parameters and data from the prior, some iterations with the data as they are: parameters must still be as the
     prior has them. The smallest p-value of all numbers, times how many there are."""
     X = np.random.RandomState(0).standard_normal((7, 4)) * (np.random.RandomState(1).uniform(size=(7, 4)) < 0.8)
@@ -82,7 +86,7 @@ def smallest_p_value(degree, lower, steps, wrong=1.0, replicates=1000, iteration
     weight = np.linspace(0.5, 1.5, 7) if likelihood == "gaussian" else np.ones(7)
     X = sp.csr_matrix(X)
     problem, start = make_problem(
-        X, np.arange(7) % 3.0, "anova", "direct", degree, lower, k=2, weight=weight, intercept=False
+        X, np.arange(7) % 3.0, *form, degree, lower, k=2, weight=weight, intercept=False
     )
     before, after = [], []
     for i in range(replicates):

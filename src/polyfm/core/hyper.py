@@ -10,6 +10,9 @@ g0 + N and mun = sum theta / kappa, the posterior of (mu, lam) is again of this 
 
 That is a draw (Gibbs) or, with E theta^2 for theta^2, the best factor of a mean-field posterior (variational).
 
+The m factors of a lifted basis share mu and lam, so that N counts them all: data tell the product of the sizes of the
+factors alone, and the prior, as the penalty beta/2 sum_t |U^t|^2, draws them towards each other.
+
 Where the noise has a heavy tail, a precision that is learned from the parameters trusts it too much (decision 0016).
 Precisions of the bases are then tied to that of the noise, tau, which is learned:
 
@@ -32,18 +35,20 @@ class Groups(NamedTuple):
     """The groups of features, dummy features included."""
 
     of: np.ndarray  # (features + dummies,): the group of each
-    sizes: np.ndarray  # (groups,)
+    sizes: np.ndarray  # (groups,): parameters of a basis
     silent: np.ndarray  # (groups,): whether none of its features occurs
 
     @classmethod
-    def from_labels(cls, labels: np.ndarray, occurs: np.ndarray | None = None) -> "Groups":
+    def from_labels(cls, labels: np.ndarray, occurs: np.ndarray | None = None, n_factors: int = 1) -> "Groups":
         """The group of each feature, and whether it occurs in the data; None: all do."""
-        sizes = np.bincount(labels).astype(np.float64)
+        sizes = n_factors * np.bincount(labels).astype(np.float64)
         return cls(labels.astype(np.uint32), sizes, np.bincount(labels, weights=occurs) == 0)
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """(bases, features) -> (groups, bases): sums over the features of each group, in their order."""
+        """(bases, features) or (bases, factors, features) -> (groups, bases): sums over the features of each group, in
+        their order."""
         of = self.of.astype(np.intp)  # once, and not for every basis
+        values = values if values.ndim == 2 else values.sum(axis=1)
         return np.stack([np.bincount(of, weights=row, minlength=len(self.sizes)) for row in values], axis=1)
 
 
@@ -51,7 +56,7 @@ class Hyper(NamedTuple):
     """The distribution of (mu, lam) of each group and basis: all arrays are (groups, bases), or have length 1 there."""
 
     groups: Groups
-    b0: float
+    b0: np.ndarray  # (groups, 1)
     shape: np.ndarray
     rate: np.ndarray
     mean: np.ndarray  # of mu
@@ -62,10 +67,11 @@ class Hyper(NamedTuple):
         return 0
 
     @classmethod
-    def held(cls, groups: Groups, n_bases: int, precision: float, b0: float) -> "Hyper":
-        """The precision is known, and the mean is 0, however large the group is."""
+    def held(cls, groups: Groups, n_bases: int, precision: float | np.ndarray, b0: float | np.ndarray) -> "Hyper":
+        """The precision is known, and the mean is 0, however large the group is. Numbers, or one for each group."""
         shape = np.repeat((A0 + groups.sizes[:, None]) / 2, n_bases, axis=1)
         kappa = np.repeat(G0 + groups.sizes[:, None], n_bases, axis=1)
+        precision, b0 = (np.broadcast_to(value, len(shape))[:, None] for value in (precision, b0))
         return cls(groups, b0, shape, shape / precision, np.zeros_like(shape), kappa)
 
     def given(self, means: np.ndarray, variances: np.ndarray | None) -> "Hyper":
@@ -80,7 +86,7 @@ class Hyper(NamedTuple):
         precision = rng.gamma(self.shape) / self.rate
         mean = self.mean + rng.standard_normal(self.mean.shape) / np.sqrt(self.kappa * precision)
         # Where no data hold it, a precision would go where it likes, and the mean of predictions would not exist.
-        precision[self.groups.silent], mean[self.groups.silent] = 1 / self.b0, 0.0
+        precision[self.groups.silent], mean[self.groups.silent] = 1 / self.b0[self.groups.silent], 0.0
         return self._replace(rate=self.shape / precision, mean=mean)
 
     @property
@@ -101,10 +107,10 @@ class Hyper(NamedTuple):
 
     def kept(self) -> dict[str, np.ndarray]:
         """What `restored` needs, for checkpoints."""
-        return {"b0": np.array([self.b0]), "rate": self.rate, "centre": self.mean}
+        return {"b0": self.b0, "rate": self.rate, "centre": self.mean}
 
     def restored(self, arrays: dict[str, np.ndarray]) -> "Hyper":
-        return self._replace(b0=float(arrays["b0"][0]), rate=arrays["rate"].copy(), mean=arrays["centre"].copy())
+        return self._replace(b0=arrays["b0"].copy(), rate=arrays["rate"].copy(), mean=arrays["centre"].copy())
 
     def bound(self, means: np.ndarray, variances: np.ndarray) -> float:
         """What the parameters and their hyper-parameters contribute to the evidence lower bound:
@@ -131,7 +137,7 @@ class Tied(NamedTuple):
     @property
     def n_tied(self) -> int:
         """How many parameters there are."""
-        return len(self.groups.of) * self.n_bases
+        return int(self.groups.sizes.sum()) * self.n_bases
 
     def _by_group(self, value: float) -> np.ndarray:
         return np.full((len(self.groups.sizes), self.n_bases), value)

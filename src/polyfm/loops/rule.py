@@ -7,9 +7,9 @@ compiled named tuple with
 - ``step(g, eta, s, t, j)``, how far B[t, j] of basis s moves,
 - ``of_part(part)``, which Python asks for: the rule for the linear weights (part 0), or for one group of bases,
 - ``fill_noise(low, high, bases, j, noise)``, which writes what block steps add to the right-hand side half-way through
-  a Cholesky solve, for the factors low .. high of all bases and, last, for the linear weight, which is factor -1:
-  standard normal numbers there make the step a draw from the Gaussian whose mode it would have gone to. The array is
-  zero at first.
+  a Cholesky solve, for the factors low .. high of all bases and, last, for the linear weight, which has a number of its
+  own in every turn: that of a factor that no basis has. Standard normal numbers there make the step a draw from the
+  Gaussian whose mode it would have gone to. The array is zero at first.
 
 A Gibbs sampler is a rule too: ``step`` returns -g / eta + z / sqrt(eta), ``fill_noise`` writes z.
 """
@@ -19,6 +19,8 @@ from typing import NamedTuple
 
 from polyfm.loops.jit import LANES, compiled
 from polyfm.loops.philox import normal
+
+MOST_FACTORS = 31  # of a basis: random numbers of those beyond are the linear weights'
 
 
 @compiled
@@ -68,4 +70,4 @@ class Gibbs(NamedTuple):
             for s in range(-(-bases // LANES) * LANES):  # whole vectors; what comes next overwrites the rest
                 noise[u + s] = self.noise(s, t, j)
             u += bases
-        noise[u] = self.noise(0, -1, j)
+        noise[u] = self.noise(0, MOST_FACTORS + low if low else -1, j)

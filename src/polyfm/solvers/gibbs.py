@@ -5,7 +5,8 @@ and mean of each field and basis (`core.hyper`), and all parameters, by the coor
 another rule (`loops.rule.Gibbs`). Random numbers belong to what is drawn and to the iteration: threads change no bit.
 
 The chain starts from the best posterior of independent Gaussians (`variational`), so that it is soon where it should
-be. Draws are kept in single precision.
+be. There is none of lifted forms: their chain starts where variational inference would have, with precisions held as
+there, and is given as many iterations to find its way. Draws are kept in single precision.
 """
 
 import math
@@ -25,10 +26,10 @@ from polyfm.solvers.block_descent import BlockDescent
 from polyfm.solvers.coordinate_descent import CoordinateDescent
 from polyfm.solvers.likelihood import generator, key_of, weighted_sum
 from polyfm.solvers.monitor import Monitor
-from polyfm.solvers.variational import Variational, numbered, of_number
+from polyfm.solvers.variational import HOLD, Variational, has_moments, numbered, of_number
 
 REFRESH = 30  # iterations after which residuals are computed anew
-BURN_IN = 10  # iterations before the first that may be kept
+BURN_IN = 10  # iterations before the first that may be kept, from a start that is good
 EXACT = "intercept", "noise", "cuts"  # what is kept of a draw in double precision
 SINGLE = 1e-30, 1e30  # sizes that single precision holds with room to spare
 OF_HYPERS = "b0", "rate", "centre", "strength"  # what checkpoints have of them
@@ -88,8 +89,8 @@ class State:
 
 @dataclass(frozen=True)
 class GibbsSampling(Solver):
-    """`warm_up` epochs of variational inference at most, ended earlier by `tol`; then as many iterations as it takes
-    to keep `n_samples` draws, one in `thinning`."""
+    """`warm_up` epochs of variational inference at most, ended earlier by `tol`, or so many iterations where there is
+    none; then as many as it takes to keep `n_samples` draws, one in `thinning`."""
 
     n_threads: int = 1
     seed: int = 0
@@ -102,7 +103,7 @@ class GibbsSampling(Solver):
     tol: float = 1e-3
     steps: str = "cd"  # or "block"
 
-    summary = "Gibbs sampling, from the variational solution"
+    summary = "Gibbs sampling"
     epoch = "one pass over all parameters"
     needs_multilinear = True
     fits_lambdas = False
@@ -119,13 +120,18 @@ class GibbsSampling(Solver):
     def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
         start = self.start
         of_start = _below("start/", resume) if resume else None
-        begun = start.init_state(problem, parameters, of_start)
-        history = [-row[0] for row in begun.trace]
-        first = float(resume["first"][0]) if resume else start.objective(problem, begun)
-        monitor = Monitor(first, self.warm_up, self.tol, start.window, history=history, unit=start.unit(problem))
+        if has_moments(problem.model):
+            begun = start.init_state(problem, parameters, of_start)
+            history = [-row[0] for row in begun.trace]
+            first = float(resume["first"][0]) if resume else start.objective(problem, begun)
+            monitor = Monitor(first, self.warm_up, self.tol, start.window, history=history, unit=start.unit(problem))
+        else:
+            begun, monitor = start.begin(problem, parameters, of_start), Monitor(0.0, 0, self.tol)
         state = State(begun, monitor, samples=Samples(self.n_samples))
         if resume:
             self._restore(problem, state, resume)
+        elif not has_moments(problem.model):
+            self._begin(problem, state)
         return state
 
     def _begin(self, problem: Problem, state: State) -> None:
@@ -151,23 +157,25 @@ class GibbsSampling(Solver):
             return objective
         if len(state.samples) >= self.n_samples:
             return None
-        self.draw(problem, state)
+        alone = not has_moments(problem.model)
+        self.draw(problem, state, hold=alone and state.iteration < HOLD)
         likelihood, chain = state.start.likelihood, state.chain
         log_likelihood = likelihood.log_likelihood(problem, chain.residuals)
         state.trace.append((log_likelihood, 1 / math.sqrt(likelihood.tau), self._rank(problem, state)))
-        if state.iteration > BURN_IN and (state.iteration - BURN_IN) % self.thinning == 0:
+        kept = state.iteration - (self.warm_up if alone else BURN_IN)
+        if kept > 0 and kept % self.thinning == 0:
             state.samples.append(self._sample(problem, state))
         return -log_likelihood
 
-    def draw(self, problem: Problem, state: State) -> None:
-        """One iteration of the chain."""
+    def draw(self, problem: Problem, state: State, hold: bool = False) -> None:
+        """One iteration of the chain, with the priors held or drawn."""
         chain, likelihood = state.chain, state.start.likelihood
         assert chain is not None
         state.iteration += 1
         if state.iteration % REFRESH == 0:
             self._refresh(problem, state)
         parameters, residuals = chain.steps.parameters, chain.residuals
-        thetas = ([parameters.coef[None]] if problem.model.fit_linear else []) + [P[:, 0] for P in parameters.factors]
+        thetas = ([parameters.coef[None]] if problem.model.fit_linear else []) + [*parameters.factors]
         pairs = [(hyper, theta.astype(np.float64)) for hyper, theta in zip(chain.hypers, thetas, strict=True)]
         tied = sum(hyper.tied_squares(theta, None) for hyper, theta in pairs)
         likelihood.draw(problem, residuals, self.seed, state.iteration, tied)
@@ -180,7 +188,8 @@ class GibbsSampling(Solver):
             parameters.intercept[:] += delta
             residuals += parameters.intercept[0] - before  # by what it has changed indeed, rounded
         rng = generator(self.seed, state.iteration, HYPER)
-        chain.hypers = [hyper.given(theta, None).draw(rng) for hyper, theta in pairs]
+        if not hold:
+            chain.hypers = [hyper.given(theta, None).draw(rng) for hyper, theta in pairs]
         rule = Gibbs(*key_of(self.seed), state.iteration, 1 / tau)
         self._steps(rule).descend(self._conditional(problem, chain.hypers, tau), chain.steps)
 
@@ -188,7 +197,9 @@ class GibbsSampling(Solver):
         """The problem whose penalties are the priors. The intercept has been drawn."""
         model, hypers = problem.model, list(hypers)
         linear = hypers.pop(0).ridge(tau) if model.fit_linear else problem.penalty.alpha
-        bases = tuple(hyper.ridge(tau).times(0.5) for hyper in hypers)  # a penalty is beta |p|^2, without a half
+        # A penalty is beta |p|^2 where bases are direct, without a half, and beta/2 sum_t |u^t|^2 where they are lifted.
+        halves = (1.0 if group.form.lifted else 0.5 for group in model.groups)
+        bases = tuple(hyper.ridge(tau).times(half) for hyper, half in zip(hypers, halves, strict=True))
         penalty = Penalty(model, problem.design.shape[1], linear, bases)
         return replace(problem, model=replace(model, fit_intercept=False), penalty=penalty)
 
@@ -199,9 +210,8 @@ class GibbsSampling(Solver):
         chain.residuals[:] -= state.start.likelihood.z
 
     def _rank(self, problem: Problem, state: State) -> float:
-        groups = zip(problem.model.groups, state.parameters.factors, strict=True)
-        parts = [(P[:, 0].astype(np.float64), group.degree, group.n_dummies) for group, P in groups]
-        return variational.effective_rank(parts, state.start.sizes)
+        factors = (P.astype(np.float64) for P in state.parameters.factors)
+        return variational.effective_rank(problem.model, factors, state.start.sizes)
 
     # -- what is kept -------------------------------------------------------------------------------------------------
 
@@ -218,8 +228,10 @@ class GibbsSampling(Solver):
         return -state.start.likelihood.log_likelihood(problem, state.chain.residuals)
 
     def learned(self, problem: Problem, state: State) -> Resume:
-        """The draws; before there are any, what variational inference has found."""
+        """The draws; before there are any, what variational inference has found, or where a chain without it is."""
         found = self.start.learned(problem, state.start)
+        if not len(state.samples) and not has_moments(problem.model):
+            state.samples.append(self._sample(problem, state))
         found |= {"trace": np.array(state.start.trace).reshape(-1, 3), "sampling": np.array(state.trace).reshape(-1, 3)}
         return found | _under("samples/", state.samples.arrays)
 
@@ -263,9 +275,9 @@ class GibbsSampling(Solver):
             state.samples.append({name: array[i] for name, array in samples.items()})
 
 
-def n_iterations(n_samples: int, thinning: int) -> int:
+def n_iterations(n_samples: int, thinning: int, burn_in: int = BURN_IN) -> int:
     """That it takes to keep so many draws."""
-    return BURN_IN + n_samples * thinning
+    return burn_in + n_samples * thinning
 
 
 def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ epochs, so that bases learn something before they are judged by their size.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +17,12 @@ import numpy as np
 from scipy.special import xlogy
 
 from polyfm.core.hyper import Groups, Hyper, Tied, entropy
-from polyfm.core.model import Model
+from polyfm.core.model import Group, Model
 from polyfm.core.parameters import Parameters
 from polyfm.core.problem import Problem
 from polyfm.core.threads import Team
 from polyfm.loops import moments
+from polyfm.loops.forms import DirectAnova, Linear
 from polyfm.solvers.base import Resume, Solver
 from polyfm.solvers.likelihood import LIKELIHOODS, weighted_sum
 from polyfm.solvers.schedule import N_SHARES, Plan, Schedule
@@ -30,15 +32,16 @@ LINEAR = 3  # epochs of the linear weights alone, before the first
 REFRESH = 10  # epochs after which residuals are computed anew
 SPREAD, CERTAINTY = 0.3, 0.1  # of the bases at the start: of their means, and of each around its mean, in prior units
 FEW = 2**16  # samples, to which unit weights are given: a loop less to compile
+WEIGHTS = Group(Linear(), 1)  # the linear weights, as a group of bases
 
 
 @dataclass
 class Part:
-    """Parameters of one kind, (bases, features + dummies): linear weights, or the bases of one degree."""
+    """Parameters of one kind: linear weights, or the bases of one degree."""
 
-    form: Any
+    form: Any  # the moments that the degree needs
     n_dummies: int
-    mean: np.ndarray
+    mean: np.ndarray  # (bases, features + dummies), or (bases, factors, features + dummies) where bases are lifted
     variance: np.ndarray
     hyper: Hyper | Tied
 
@@ -84,8 +87,16 @@ class Variational(Solver):
     # -- start --------------------------------------------------------------------------------------------------------
 
     def init_state(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
-        if any(group.form.kernel != "anova" or group.form.lifted for group in problem.model.groups):
+        if not has_moments(problem.model):
             raise ValueError("Variational inference is for factorization machines with method='direct'.")
+        state = self.begin(problem, parameters, resume)
+        if resume is None:
+            self._refresh(problem, state)
+            self._learn(problem, state)
+        return state
+
+    def begin(self, problem: Problem, parameters: Parameters, resume: Resume | None = None) -> State:
+        """Linear weights as a linear model has them, and random bases, of any multilinear form."""
         state = self._blank(problem, parameters)
         if resume:
             self._restore(problem, state, resume)
@@ -96,10 +107,10 @@ class Variational(Solver):
         likelihood.begin(problem, S[:, 0])
         state.intercept_variance = 1 / (likelihood.tau * n) if model.fit_intercept else 0.0
         state.squares = weighted_sum(problem, S[:, 0] ** 2) + n * state.intercept_variance
-        of_squares = [self._mean_of_squares(problem, state, degree) for degree in _degrees(model)]
+        of_squares = [self._mean_of_squares(problem, group) for group in kinds_of(model)]
         if model.fit_linear:
             precision = of_squares.pop(0) * likelihood.tau or 1.0
-            state.parts.append(self._part(problem, 1, 1, 0, precision, precision))
+            state.parts.append(self._part(problem, WEIGHTS, precision, precision))
             state.squares = weighted_sum(problem, S[:, 0] ** 2 + self.variances(problem, state))
             for _ in range(LINEAR):
                 self._sweep(problem, state)
@@ -111,13 +122,12 @@ class Variational(Solver):
             # quarter of it.
             scale = (group.n_bases * size * likelihood.tau) ** (1 / group.degree) or 1.0
             prior = scale * 4.0 ** (1 / group.degree)
-            part = self._part(problem, group.degree, group.n_bases, group.n_dummies, scale, prior, likelihood.tau)
+            part = self._part(problem, group, scale, prior, likelihood.tau)
             part.mean[:] = rng.standard_normal(part.mean.shape) * SPREAD / math.sqrt(scale)
+            part.mean[..., problem.design.shape[1] :] /= math.sqrt(self._strength_of_dummies(problem, group))
             state.parts.append(part)
         likelihood.tie(sum(part.hyper.n_tied for part in state.parts))
         self._publish(problem, state)
-        self._refresh(problem, state)
-        self._learn(problem, state)
         return state
 
     def _blank(self, problem: Problem, parameters: Parameters) -> State:
@@ -126,36 +136,36 @@ class Variational(Solver):
         weight = problem.response.weight
         if weight is not None or n <= FEW:
             weight = np.ones(n) if weight is None else weight.astype(np.float64)
-        S = np.zeros((n, 1 + max(moments.moments_of(group.degree).n_cached for group in problem.model.groups)))
+        S = np.zeros((n, 1 + max(_moments_of(group).n_cached for group in problem.model.groups)))
         for lams in parameters.lambdas:
             lams[:] = 1.0
         parameters.coef[:] = 0.0
         likelihood = LIKELIHOODS[self.likelihood](problem)
         return State(parameters, S, self._plan(problem), weight, design.derived(mean_squares), likelihood)
 
-    def _part(
-        self,
-        problem: Problem,
-        degree: int,
-        n_bases: int,
-        n_dummies: int,
-        precision: float,
-        prior: float,
-        tau: float = 1.0,
-    ) -> Part:
+    def _part(self, problem: Problem, group: Group, precision: float, prior: float, tau: float = 1.0) -> Part:
         """Means of 0. The precision is held; what it is expected to be later is `prior`. One that is tied is that from
         the start, in units of the noise's precision tau."""
-        d = problem.design.shape[1]
+        d, n_bases, n_dummies, m = problem.design.shape[1], group.n_bases, group.n_dummies, group.form.n_factors
         labels = np.zeros(d, dtype=np.int64) if self.groups is None else np.asarray(self.groups, dtype=np.int64)
         dummies = np.full(n_dummies, labels.max() + 1)
         occurs = np.concatenate([problem.design.derived(mean_squares) > 0, np.ones(n_dummies, dtype=bool)])
-        groups = Groups.from_labels(np.concatenate([labels, dummies]), occurs)
-        hyper: Hyper | Tied = Hyper.held(groups, n_bases, precision, 1 / prior)
-        if self.tied and degree > 1:
+        groups = Groups.from_labels(np.concatenate([labels, dummies]), occurs, m)
+        strength = np.ones(len(groups.sizes))
+        strength[len(groups.sizes) - (n_dummies > 0) :] = self._strength_of_dummies(problem, group)
+        hyper: Hyper | Tied = Hyper.held(groups, n_bases, precision * strength, 1 / (prior * strength))
+        if self.tied and group is not WEIGHTS:
             hyper = Tied(groups, n_bases, prior / tau)
-        shape = n_bases, d + n_dummies
+        shape = (n_bases, m, d + n_dummies) if group.form.lifted else (n_bases, d + n_dummies)
         variance = np.full(shape, CERTAINTY**2 / precision)
-        return Part(moments.moments_of(degree), n_dummies, np.zeros(shape), variance, hyper)
+        return Part(_moments_of(group), n_dummies, np.zeros(shape), variance, hyper)
+
+    @staticmethod
+    def _strength_of_dummies(problem: Problem, group: Group) -> float:
+        """Their precision, in units of that of features. Those of lifted bases, which may have no other linear terms,
+        are expected to do as much as all features together, in any units of X."""
+        total = float(problem.design.derived(mean_squares).sum())
+        return 1 / total if group.form.lifted and total > 0 else 1.0
 
     def _plan(self, problem: Problem) -> Plan:
         (n, d), design = problem.design.shape, problem.design
@@ -164,13 +174,16 @@ class Variational(Solver):
         return Plan(np.array([0, n]), np.zeros(2, dtype=np.int64), np.array([[0, d]]))
 
     @staticmethod
-    def _mean_of_squares(problem: Problem, state: State, degree: int) -> float:
-        """The mean over rows of A^m(1, x^2), dummy features aside: the variance of A^m(p, x) at p ~ N(0, 1)."""
-        d = problem.design.shape[1]
+    def _mean_of_squares(problem: Problem, group: Group) -> float:
+        """The mean over rows of the variance of a basis at standard normal factors, dummy features aside: A^m(1, x^2),
+        A^m(1, x^2) / m! of the lifted form, and |x|^(2m) of products of sums."""
+        form, d = group.form, problem.design.shape[1]
+        degree = 1 if form.repeats else form.degree
         sums = np.zeros(problem.design.shape[0])
         ones = np.ones((d, 1))
         moments.add_variances((0.0,) * degree, 0, tuple(problem.design.rows), 0.0 * ones, ones, 0, len(sums), sums)
-        return weighted_sum(problem, sums) / problem.total_weight
+        sums = sums**form.degree if form.repeats else sums
+        return weighted_sum(problem, sums) / problem.total_weight * form.scale
 
     # -- checkpoints --------------------------------------------------------------------------------------------------
 
@@ -194,11 +207,11 @@ class Variational(Solver):
         if "latent" in shapes:
             shapes["latent"] = (n,)
         n_groups = 1 if self.groups is None else int(np.max(self.groups)) + 1
-        kinds = [(1, 0)] * problem.model.fit_linear + [(g.n_bases, g.n_dummies) for g in problem.model.groups]
-        for i, (n_bases, n_dummies) in enumerate(kinds):
-            by_group = n_groups + (n_dummies > 0), n_bases
-            shapes |= {f"mean{i}": (n_bases, d + n_dummies), f"variance{i}": (n_bases, d + n_dummies)}
-            shapes |= numbered(i, {"b0": (1,), "rate": by_group, "centre": by_group, "strength": (1,)})
+        for i, group in enumerate(kinds_of(problem.model)):
+            by_group = n_groups + (group.n_dummies > 0), group.n_bases
+            shape = group.shape(d) if group.form.lifted else (group.n_bases, d + group.n_dummies)
+            shapes |= {f"mean{i}": shape, f"variance{i}": shape}
+            shapes |= numbered(i, {"b0": (by_group[0], 1), "rate": by_group, "centre": by_group, "strength": (1,)})
         return shapes
 
     def _restore(self, problem: Problem, state: State, resume: Resume) -> None:
@@ -206,10 +219,8 @@ class Variational(Solver):
         state.squares, state.intercept, state.intercept_variance = resume["numbers"].tolist()
         state.epoch = int(resume["epoch"][0])
         state.trace = [tuple(row) for row in resume["trace"].tolist()]
-        kinds = [(1, 1, 0)] * problem.model.fit_linear
-        kinds += [(g.degree, g.n_bases, g.n_dummies) for g in problem.model.groups]
-        for i, kind in enumerate(kinds):
-            part = self._part(problem, *kind, 1.0, 1.0)
+        for i, group in enumerate(kinds_of(problem.model)):
+            part = self._part(problem, group, 1.0, 1.0)
             part.mean[:], part.variance[:] = resume[f"mean{i}"], resume[f"variance{i}"]
             part.hyper = part.hyper.restored(of_number(i, resume))
             state.parts.append(part)
@@ -237,8 +248,13 @@ class Variational(Solver):
             self._refresh(problem, state)
         self._learn(problem, state)
         bound = self.bound(problem, state)
-        state.trace.append((bound, 1 / math.sqrt(state.likelihood.tau), _rank(state)))
+        state.trace.append((bound, 1 / math.sqrt(state.likelihood.tau), self._rank(problem, state)))
         return -bound
+
+    @staticmethod
+    def _rank(problem: Problem, state: State) -> float:
+        means = (part.mean for part in state.parts[problem.model.fit_linear :])
+        return effective_rank(problem.model, means, state.sizes)
 
     def settle(self, problem: Problem, state: State) -> float:
         self._publish(problem, state)
@@ -300,7 +316,7 @@ class Variational(Solver):
         if problem.model.fit_linear:
             state.parameters.coef[:] = parts.pop(0).mean[0]
         for P, part in zip(state.parameters.factors, parts, strict=False):
-            P[:, 0] = part.mean
+            P[:] = part.mean.reshape(P.shape)
 
     def _refresh(self, problem: Problem, state: State) -> None:
         """Residuals, and their expected squares, from the parameters: rounding never accumulates."""
@@ -327,26 +343,34 @@ def of_number(i: int, arrays: dict[str, Any]) -> dict[str, Any]:
     return {name.removesuffix(str(i)): array for name, array in arrays.items() if name.endswith(str(i))}
 
 
-def _degrees(model: Model) -> list[int]:
-    """Of the parts: 1 for the linear weights, then those of the bases."""
-    return [1] * model.fit_linear + [group.degree for group in model.groups]
+def has_moments(model: Model) -> bool:
+    """Whether there is variational inference for it."""
+    return all(isinstance(group.form, DirectAnova) for group in model.groups)
 
 
-def effective_rank(bases: list[tuple[np.ndarray, int, int]], sizes: np.ndarray) -> float:
+def _moments_of(group: Group) -> Any:
+    """What variational inference needs of a basis. Other forms begin here, and do not go on."""
+    return moments.moments_of(group.degree if isinstance(group.form, DirectAnova) else 1)
+
+
+def kinds_of(model: Model) -> list[Group]:
+    """What there is a part for: the linear weights, where there are any, then the bases."""
+    return [WEIGHTS] * model.fit_linear + [*model.groups]
+
+
+def effective_rank(model: Model, factors: Iterable[np.ndarray], sizes: np.ndarray) -> float:
     """exp of the entropy of the bases' shares in the squared size of the interactions: how many of equal size they are
-    worth (Roy and Vetterli, 2007). Bases (bases, features + dummies) of a degree have about the squared sizes
-    (sum_j E x_j^2 p_j^2)^degree."""
-    shares = np.concatenate(
-        [(P**2 @ np.concatenate([sizes, np.ones(n_dummies)])) ** degree for P, degree, n_dummies in bases]
-    )
-    shares /= max(shares.sum(), 1e-300)
-    return float(np.exp(-xlogy(shares, shares).sum())) if shares.any() else 0.0
-
-
-def _rank(state: State) -> float:
-    degrees = [len(part.form.degree_slots) for part in state.parts]
-    parts = zip(state.parts, degrees, strict=True)
-    return effective_rank([(part.mean, m, part.n_dummies) for part, m in parts if m > 1], state.sizes)
+    worth (Roy and Vetterli, 2007). A basis has about the squared size prod_t sum_j E x_j^2 (u^t_j)^2, of m factors that
+    are one where it is direct."""
+    shares = []
+    for group, P in zip(model.groups, factors, strict=True):
+        of_features = np.concatenate([sizes, np.ones(group.n_dummies)])
+        squares = P.reshape(-1, len(of_features)) ** 2 @ of_features
+        by_factor = squares.reshape(group.n_bases, group.form.n_factors)
+        shares.append(np.prod(by_factor, axis=1) ** (group.degree // group.form.n_factors))
+    parts = np.concatenate(shares)
+    parts /= max(parts.sum(), 1e-300)
+    return float(np.exp(-xlogy(parts, parts).sum())) if parts.any() else 0.0
 
 
 def mean_squares(design) -> np.ndarray:
