@@ -86,6 +86,8 @@ SECTIONS = {
             "BayesianFactorizationMachineRegressor",
             "BayesianFactorizationMachineClassifier",
             "BayesianFactorizationMachineOrdinal",
+            "BayesianPolynomialNetworkRegressor",
+            "BayesianPolynomialNetworkClassifier",
         ],
     ),
     "Tables": ("From columns to features.", ["TableEncoder"]),

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from polyfm.display.axes import COLOURS, STYLES, axes_for, fitted_attribute, last_step
+from polyfm.estimators.summary import bound_of
 
 
 class ConvergenceDisplay:
@@ -88,8 +89,7 @@ class ConvergenceDisplay:
             estimators = list(estimator) if isinstance(estimator, list | tuple) else [estimator]
         estimators = [last_step(one) for one in estimators]
         histories = [fitted_attribute(one, "history_", "fit it with one of polyfm's solvers") for one in estimators]
-        # Of Bayesian machines, the objective is minus the bound.
-        histories = [-history["elbo"] if isinstance(history, dict) else history for history in histories]
+        histories = [-bound_of(history)[0] if isinstance(history, dict) else history for history in histories]
         losses = [getattr(one, "validation_losses_", None) for one in estimators]
         return cls(histories, names=names, validation_losses=losses).plot(relative=relative, ax=ax, **kwargs)
 

@@ -2,6 +2,7 @@
 
 from polyfm.estimators.bayes import BayesianFactorizationMachineRegressor
 from polyfm.estimators.bayes_classes import BayesianFactorizationMachineClassifier, BayesianFactorizationMachineOrdinal
+from polyfm.estimators.bayes_networks import BayesianPolynomialNetworkClassifier, BayesianPolynomialNetworkRegressor
 from polyfm.estimators.ordinal import FactorizationMachineOrdinal
 from polyfm.estimators.plain import (
     FactorizationMachineClassifier,
@@ -20,6 +21,8 @@ __all__ = [
     "BayesianFactorizationMachineClassifier",
     "BayesianFactorizationMachineOrdinal",
     "BayesianFactorizationMachineRegressor",
+    "BayesianPolynomialNetworkClassifier",
+    "BayesianPolynomialNetworkRegressor",
     "FactorizationMachineClassifier",
     "FactorizationMachineClassifierCV",
     "FactorizationMachineOrdinal",

@@ -1,4 +1,4 @@
-"""Bayesian factorization machines: no penalties to choose, and predictions that say how sure they are."""
+"""Bayesian machines: no penalties to choose, and predictions that say how sure they are."""
 
 import warnings
 from dataclasses import replace
@@ -25,12 +25,13 @@ from polyfm.solvers import Result, automatic
 from polyfm.solvers.gibbs import n_iterations
 from polyfm.solvers.registry import INFERENCE
 from polyfm.solvers.schedule import one_hot_fields
+from polyfm.solvers.variational import has_moments
 from polyfm.training.checkpoint import Outcome
 from polyfm.training.recipe import Recipe
 from polyfm.training.session import Start
 
 KEPT = (
-    "degree", "n_components", "fit_lower", "fit_linear", "fit_intercept", "max_iter", "tol", "checkpoint",
+    "degree", "n_components", "method", "fit_lower", "fit_linear", "fit_intercept", "max_iter", "tol", "checkpoint",
     "checkpoint_interval", "warm_start", "n_jobs", "random_state", "verbose",
 )  # fmt: skip
 
@@ -65,6 +66,11 @@ class Bayesian(PolynomialModel):
     # -- what to train ------------------------------------------------------------------------------------------------
 
     def _validate_options(self) -> None:
+        if self.inference == "variational" and not has_moments(self._model()):
+            raise ValueError(
+                f"inference='variational' is for method='direct', got method={self.method!r}. Pass inference='gibbs', "
+                "which draws from the posterior of lifted models too."
+            )
         self._model()
 
     def _recipe(self, n_features: int) -> Recipe:
@@ -87,7 +93,9 @@ class Bayesian(PolynomialModel):
     def _most_epochs(self) -> int:
         if self.inference == "variational":
             return self.max_iter
-        return self.max_iter + n_iterations(self.n_samples, self.thinning) + 1
+        if has_moments(self._model()):
+            return self.max_iter + n_iterations(self.n_samples, self.thinning) + 1
+        return n_iterations(self.n_samples, self.thinning, burn_in=self.max_iter) + 1
 
     def _complete(
         self, recipe: Recipe, design: Design, X, targets, sample_weight, rows, seeds: np.ndarray, *, keep: bool
@@ -129,8 +137,8 @@ class Bayesian(PolynomialModel):
         traces = [outcome.result.learned["trace"] for outcome in outcomes]
         drawn = [outcome.result.learned["sampling"] for outcome in outcomes if "sampling" in outcome.result.learned]
         every = [np.concatenate(pair) for pair in zip(traces, drawn, strict=True)] if drawn else traces
-        self.history_ = {
-            "elbo": sum_of_histories([trace[:, 0] for trace in traces]),
+        self.history_ = {"elbo": sum_of_histories([trace[:, 0] for trace in traces])} if len(traces[0]) else {}
+        self.history_ |= {
             "noise": sum_of_histories([trace[:, 1] for trace in every]) / len(every),
             "effective_rank": sum_of_histories([trace[:, 2] for trace in every]) / len(every),
         }
@@ -157,9 +165,9 @@ class Bayesian(PolynomialModel):
         return "" if len(h) <= n else f"; the last {n} raised the bound by {h[-1 - n] - h[-1]:.2g} in all"
 
     def _converted(self, method: str):
-        if method == "direct":
+        if method == self.method:
             return super()._converted(method)
-        raise ValueError(f"{type(self).__name__} has no lifted form: a posterior is over the bases themselves.")
+        raise ValueError(f"{type(self).__name__} has no {method} form: a posterior is over the bases themselves.")
 
     # -- prediction ---------------------------------------------------------------------------------------------------
 
@@ -172,51 +180,11 @@ class Bayesian(PolynomialModel):
         return np.stack([getattr(posterior, method)(self._fitted.model, p, design, threads) for posterior, p in pairs])
 
 
-@documented_bayes
-class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
+class BayesianRegressor(Bayesian, Regressor):
+    """What Bayesian regressors share."""
+
     _likelihood = "gaussian"
     _parameter_constraints = Bayesian._parameter_constraints | {"clip": ["boolean"]}
-
-    def __init__(
-        self,
-        *,
-        degree: int = 2,
-        n_components: int = 10,
-        inference: str = "variational",
-        groups: Any = "auto",
-        n_samples: int = 50,
-        thinning: int = 2,
-        clip: bool = False,
-        fit_lower: str | None = "explicit",
-        fit_linear: bool = True,
-        fit_intercept: bool = True,
-        max_iter: int = 200,
-        tol: float = 1e-3,
-        checkpoint: Path | None = None,
-        checkpoint_interval: int = 10,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ) -> None:
-        self.degree = degree
-        self.n_components = n_components
-        self.inference = inference
-        self.groups = groups
-        self.n_samples = n_samples
-        self.thinning = thinning
-        self.clip = clip
-        self.fit_lower = fit_lower
-        self.fit_linear = fit_linear
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.checkpoint = checkpoint
-        self.checkpoint_interval = checkpoint_interval
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
@@ -304,6 +272,52 @@ class BayesianFactorizationMachineRegressor(Bayesian, Regressor):
         if self.clip:
             low, high = (np.clip(bound, *self.target_range_.astype(y.dtype)) for bound in (low, high))
         return low, high
+
+
+@documented_bayes
+class BayesianFactorizationMachineRegressor(BayesianRegressor):
+    def __init__(
+        self,
+        *,
+        degree: int = 2,
+        n_components: int = 10,
+        inference: str = "variational",
+        groups: Any = "auto",
+        n_samples: int = 50,
+        thinning: int = 2,
+        clip: bool = False,
+        method: str = "direct",
+        fit_lower: str | None = "explicit",
+        fit_linear: bool = True,
+        fit_intercept: bool = True,
+        max_iter: int = 200,
+        tol: float = 1e-3,
+        checkpoint: Path | None = None,
+        checkpoint_interval: int = 10,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> None:
+        self.degree = degree
+        self.n_components = n_components
+        self.inference = inference
+        self.groups = groups
+        self.n_samples = n_samples
+        self.thinning = thinning
+        self.clip = clip
+        self.method = method
+        self.fit_lower = fit_lower
+        self.fit_linear = fit_linear
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.checkpoint = checkpoint
+        self.checkpoint_interval = checkpoint_interval
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
 
 
 def _warn_of_means(X: Any) -> None:

@@ -1,4 +1,4 @@
-"""Bayesian factorization machines for classes: without an order, by probit models, and with one, by cut points."""
+"""Bayesian machines for classes: without an order, by probit models, and with one, by cut points."""
 
 from typing import Any, Self
 
@@ -15,53 +15,13 @@ from polyfm.estimators.validation import RandomState
 from polyfm.files.atomic import Path
 
 
-@documented_bayes
-class BayesianFactorizationMachineClassifier(Bayesian, Classifier):
+class BayesianClassifier(Bayesian, Classifier):
+    """What Bayesian classifiers share whose classes have no order."""
+
     _likelihood = "probit"
     _parameter_constraints = Bayesian._parameter_constraints | {
         "class_weight": Classifier._parameter_constraints["class_weight"]
     }
-
-    def __init__(
-        self,
-        *,
-        degree: int = 2,
-        n_components: int = 10,
-        inference: str = "variational",
-        groups: Any = "auto",
-        n_samples: int = 50,
-        thinning: int = 2,
-        class_weight: Any = None,
-        fit_lower: str | None = "explicit",
-        fit_linear: bool = True,
-        fit_intercept: bool = True,
-        max_iter: int = 200,
-        tol: float = 1e-3,
-        checkpoint: Path | None = None,
-        checkpoint_interval: int = 10,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ) -> None:
-        self.degree = degree
-        self.n_components = n_components
-        self.inference = inference
-        self.groups = groups
-        self.n_samples = n_samples
-        self.thinning = thinning
-        self.class_weight = class_weight
-        self.fit_lower = fit_lower
-        self.fit_linear = fit_linear
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.checkpoint = checkpoint
-        self.checkpoint_interval = checkpoint_interval
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
@@ -134,6 +94,52 @@ class BayesianFactorizationMachineClassifier(Bayesian, Classifier):
 
 
 @documented_bayes
+class BayesianFactorizationMachineClassifier(BayesianClassifier):
+    def __init__(
+        self,
+        *,
+        degree: int = 2,
+        n_components: int = 10,
+        inference: str = "variational",
+        groups: Any = "auto",
+        n_samples: int = 50,
+        thinning: int = 2,
+        class_weight: Any = None,
+        method: str = "direct",
+        fit_lower: str | None = "explicit",
+        fit_linear: bool = True,
+        fit_intercept: bool = True,
+        max_iter: int = 200,
+        tol: float = 1e-3,
+        checkpoint: Path | None = None,
+        checkpoint_interval: int = 10,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> None:
+        self.degree = degree
+        self.n_components = n_components
+        self.inference = inference
+        self.groups = groups
+        self.n_samples = n_samples
+        self.thinning = thinning
+        self.class_weight = class_weight
+        self.method = method
+        self.fit_lower = fit_lower
+        self.fit_linear = fit_linear
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.checkpoint = checkpoint
+        self.checkpoint_interval = checkpoint_interval
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+
+@documented_bayes
 class BayesianFactorizationMachineOrdinal(Bayesian, OrderedClassifier):
     _likelihood = "ordered"
     _parameter_constraints = {
@@ -150,6 +156,7 @@ class BayesianFactorizationMachineOrdinal(Bayesian, OrderedClassifier):
         groups: Any = "auto",
         n_samples: int = 50,
         thinning: int = 2,
+        method: str = "direct",
         fit_lower: str | None = "explicit",
         fit_linear: bool = True,
         max_iter: int = 200,
@@ -167,6 +174,7 @@ class BayesianFactorizationMachineOrdinal(Bayesian, OrderedClassifier):
         self.groups = groups
         self.n_samples = n_samples
         self.thinning = thinning
+        self.method = method
         self.fit_lower = fit_lower
         self.fit_linear = fit_linear
         self.max_iter = max_iter

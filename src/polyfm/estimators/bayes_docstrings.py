@@ -7,13 +7,22 @@ from polyfm.estimators.docstrings import CLASS_WEIGHT, CLIP
 
 T = TypeVar("T", bound=type)
 
-_BODY = """Bayesian factorization machine {task}, of any degree.
+_MACHINE = """Bayesian factorization machine {task}, of any degree.
 
     It supposes ::
 
         f(x) = <w, x> + w0 + sum_s A^m(p_s, x),   {likelihood}
 
-    with the ANOVA kernel A^m: products of m *distinct* features. What is learned is a distribution of all parameters.
+    with the ANOVA kernel A^m: products of m *distinct* features."""
+_NETWORK = """Bayesian polynomial network {task}, of any degree.
+
+    It supposes ::
+
+        f(x) = <w, x> + w0 + sum_s prod_t <u^t_s, x>,   {likelihood}
+
+    with products of m sums, and so of m features, repeated ones included: for dense, continuous features, which should
+    be scaled. Draws are taken from the posterior (Gibbs sampling), and the model is their mean."""
+_BODY = """{summary} What is learned is a distribution of all parameters.
     There are no penalties to choose: each field of features and each basis has a prior, whose mean and precision are
     learned as well, from a start that follows from the data. Predictions say how sure they are.
 
@@ -28,16 +37,12 @@ _BODY = """Bayesian factorization machine {task}, of any degree.
         The field of each feature, such as "user" or "movie": one label each, as `TableEncoder.feature_fields_` has
         them. "auto" finds one-hot fields (features that never occur together), with those of fewer than 10 features
         as one; None takes all features as one field.
-{draws}{own}    fit_lower : {{"explicit", "augment"}} or None, default="explicit"
+{draws}{own}{method}    fit_lower : {{"explicit", "augment"}} or None, default="{fit_lower}"
         Interactions of lower degree: bases of their own for each degree from m - 1 down to 2, dummy features that
         let the same bases serve all degrees, or none.
-    fit_linear : bool, default=True
+    fit_linear : bool, default={fit_linear}
         Whether to fit w.
-{intercept}    max_iter : int, default={max_iter}
-        Most epochs of variational inference, that is, passes over all means and variances.
-    tol : float, default={tol}
-        Stop when 8 epochs raise the evidence lower bound by less than this, for each row of data.
-    checkpoint : str or path, default=None
+{intercept}{start}    checkpoint : str or path, default=None
         A file to which the state of training is written every `checkpoint_interval` epochs. If it exists when `fit`
         starts, training goes on from it; when training is complete, it is deleted.
     checkpoint_interval : int, default=10
@@ -63,6 +68,19 @@ _INFERENCE = """    inference : {"variational", "gibbs"}, default="variational"
         "variational" finds the best posterior of independent Gaussians, and is compact. "gibbs" goes on from there and
         draws from the posterior itself, which is often more accurate; the model is the mean of the draws.
 """
+_METHOD = """    method : {"direct", "lifted"}, default="direct"
+        Learn the bases p_s themselves, or m matrices U^1 .. U^m of which the interaction tensor is the symmetrised
+        product: then with ``inference="gibbs"`` alone.
+"""
+_START = """    max_iter : int, default={max_iter}
+        Most epochs of variational inference, that is, passes over all means and variances. With ``method="lifted"``,
+        iterations of the sampler before the draws that may be kept.
+    tol : float, default={tol}
+        Stop when 8 epochs raise the evidence lower bound by less than this, for each row of data.
+"""
+_START_OF_NETWORK = """    max_iter : int, default={max_iter}
+        Iterations of the sampler before the draws that may be kept.
+"""
 _INTERCEPT = """    fit_intercept : bool, default=True
         Whether to fit w0, whose prior is flat.
 """
@@ -71,9 +89,13 @@ _DRAWS = """    n_samples : int, default=50
     thinning : int, default=2
         Iterations of the sampler for each draw that is kept, after 10 that are not.
 """
+_DRAWS_OF_NETWORK = """    n_samples : int, default=50
+        Draws that are kept.
+    thinning : int, default=2
+        Iterations of the sampler for each draw that is kept.
+"""
 _ATTRIBUTES = """    components_ : ndarray of shape {components}
-        Bases: the means of their posterior or, with ``inference="gibbs"``, those of all draws one after the other, in
-        single precision.
+        Bases: {bases}
     degrees_ : ndarray of shape (n_bases,)
         The degree of each basis, highest first.
     lambdas_ : ndarray of shape {lambdas}
@@ -87,8 +109,7 @@ _ATTRIBUTES = """    components_ : ndarray of shape {components}
     effective_rank_ : float
         How many bases of equal size the interactions are worth.
     history_ : dict of ndarrays
-        After each epoch: ``"elbo"``, the evidence lower bound, ``"noise"`` and ``"effective_rank"``. Of Gibbs sampling,
-        ``"elbo"`` is that of the start, and ``"log_likelihood"`` that of the data given each draw.
+        After each epoch: {history}
     objective_ : float
         Minus the evidence lower bound or, of Gibbs sampling, minus the last log-likelihood.
     n_iter_ : int
@@ -161,23 +182,42 @@ _ORDINAL = _CLASSIFICATION | {
 }  # fmt: skip
 
 
+_OF_MACHINES = {
+    "bases": """the means of their posterior or, with ``inference="gibbs"``, those of all draws one after the other, in
+        single precision. Lifted ones have one more axis, of the m matrices, before that of the bases.""",
+    "history": """``"elbo"``, the evidence lower bound, ``"noise"`` and ``"effective_rank"``. Of Gibbs sampling,
+        ``"elbo"`` is that of the start, and ``"log_likelihood"`` that of the data given each draw.""",
+}
+_OF_NETWORKS = {
+    "bases": "the matrices U^1 .. U^m of all draws one after the other, in single precision.",
+    "history": """``"log_likelihood"``, that of the data given the draw, ``"noise"`` and
+        ``"effective_rank"``.""",
+}
+
+
 def documented_bayes(cls: T) -> T:
     """Give a Bayesian estimator its docstring (a class decorator)."""
     defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items()}
+    network = "inference" not in defaults
     words = _CLASSIFICATION if "class_weight" in defaults else _REGRESSION if "clip" in defaults else _ORDINAL
     shapes = {name: words[name] for name in ("components", "lambdas", "coef", "intercept")}
+    if network:
+        shapes["components"] = shapes["components"].replace("n_bases", "degree, n_bases")
+    own = _OF_NETWORKS if network else _OF_MACHINES
+    start = (_START_OF_NETWORK if network else _START).format(**defaults)
     cls.__doc__ = _BODY.format(
-        task=words["task"],
-        likelihood=words["likelihood"],
-        inference=_INFERENCE,
-        draws=_DRAWS,
+        summary=(_NETWORK if network else _MACHINE).format(task=words["task"], likelihood=words["likelihood"]),
+        inference="" if network else _INFERENCE,
+        draws=_DRAWS_OF_NETWORK if network else _DRAWS,
         own=words["own"],
+        method="" if network else _METHOD,
+        fit_lower=defaults["fit_lower"],
+        fit_linear=defaults["fit_linear"],
         intercept=_INTERCEPT if "fit_intercept" in defaults else "",
-        max_iter=defaults["max_iter"],
-        tol=defaults["tol"],
-        free="`max_iter`, `tol` and `n_samples`",
+        start=start,
+        free="`n_samples`" if network else "`max_iter`, `tol` and `n_samples`",
         seed="the initial bases and of the draws",
-        attributes=_ATTRIBUTES.format(**shapes, own=words["own_attributes"]),
+        attributes=_ATTRIBUTES.format(**shapes, **own, own=words["own_attributes"]),
         example=words["example"].format(name=cls.__name__),
     )
     return cls

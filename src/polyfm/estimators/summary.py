@@ -59,6 +59,11 @@ def facts(estimator: Any) -> list[tuple[str, str]]:
     return found + _of_training(estimator) + _of_results(estimator)
 
 
+def bound_of(history: dict[str, Any]) -> tuple[Any, str]:
+    """What a Bayesian machine raises, and its name: a chain that starts without a bound has its log-likelihoods."""
+    return (history["elbo"], "evidence bound") if "elbo" in history else (history["log_likelihood"], "log-likelihood")
+
+
 def facts_html(estimator: Any) -> str:
     """The facts as a small table, for notebooks light and dark."""
     style = "border:0;padding:1px 14px 1px 0;text-align:left;background:none"
@@ -96,8 +101,9 @@ def _of_training(estimator: Any) -> list[tuple[str, str]]:
 def _of_results(estimator: Any) -> list[tuple[str, str]]:
     found = []
     if hasattr(estimator, "objective_"):
-        name = "Evidence bound" if hasattr(estimator, "_posterior") else "Objective"
-        sign = -1.0 if hasattr(estimator, "_posterior") else 1.0
+        bayesian = hasattr(estimator, "_posterior")
+        name = {"gibbs": "Log-likelihood", "variational": "Evidence bound"}.get(getattr(estimator, "solver_", ""), "")
+        name, sign = (name, -1.0) if bayesian else ("Objective", 1.0)
         found.append((name, brief(sign * estimator.objective_)))
     if hasattr(estimator, "duality_gap_"):
         found.append(("Duality gap", f"{brief(estimator.duality_gap_)} of the objective"))

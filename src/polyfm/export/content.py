@@ -10,7 +10,10 @@ from polyfm.estimators.base import PolynomialModel
 from polyfm.losses import LOSSES, states
 
 FORMS_WITH_FORMULAS = {("anova", "direct"), ("anova", "lifted"), ("homogeneous", "direct"), ("homogeneous", "lifted")}
-WITHOUT_MEANS = ("BayesianFactorizationMachineClassifier", "BayesianFactorizationMachineOrdinal")
+WITHOUT_MEANS = (
+    "BayesianFactorizationMachineClassifier", "BayesianFactorizationMachineOrdinal",
+    "BayesianPolynomialNetworkClassifier",
+)  # fmt: skip
 
 
 class ExportError(ValueError):

@@ -24,6 +24,8 @@ BAYESIAN: dict[str, Any] = {
         estimators.BayesianFactorizationMachineClassifier,
         estimators.BayesianFactorizationMachineOrdinal,
         estimators.BayesianFactorizationMachineRegressor,
+        estimators.BayesianPolynomialNetworkClassifier,
+        estimators.BayesianPolynomialNetworkRegressor,
     )
 }
 ESTIMATORS: dict[str, Any] = BAYESIAN | {

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from polyfm.conversion import lifted_to_direct
-from polyfm.core.model import Group
+from polyfm.core.model import Group, Model
+from polyfm.core.parameters import Parameters
 from polyfm.estimators.base import PolynomialModel
 
 
@@ -61,9 +62,13 @@ class Polynomial(NamedTuple):
         if any(group.form.repeats is None for group in model.groups):
             names = ", ".join(sorted({type(group.form).__name__ for group in model.groups}))
             raise TypeError(f"The form {names} does not say which monomials it is a polynomial of: it cannot be read.")
+        return cls.of_parameters(model, p)
+
+    @classmethod
+    def of_parameters(cls, model: Model, p: Parameters) -> "Polynomial":
         groups = [(group, P.astype(np.float64, copy=False), lam.astype(np.float64)) for group, P, lam in model.each(p)]
         coef = p.coef.astype(np.float64) if model.fit_linear else None
-        return cls(groups, coef, float(p.intercept[0]), estimator.n_features_in_)
+        return cls(groups, coef, float(p.intercept[0]), len(p.coef))
 
     @property
     def degrees(self) -> list[int]:

@@ -8,7 +8,7 @@ import numpy as np
 
 import polyfm
 from polyfm.estimators.summary import escaped as text
-from polyfm.estimators.summary import facts
+from polyfm.estimators.summary import bound_of, facts
 from polyfm.interpretation import monomial
 from polyfm.reading.subject import Subject
 from polyfm.reporting import charts, contents
@@ -103,9 +103,8 @@ def of_training(model: Any) -> str:
     history = getattr(model, "history_", None)
     pictures = []
     if isinstance(history, dict):
-        pictures.append(
-            (charts.curve(-np.asarray(history["elbo"]), "negative evidence bound"), "The bound on the evidence.")
-        )
+        values, name = bound_of(history)
+        pictures.append((charts.curve(-np.asarray(values), f"negative {name}"), f"What training raises: the {name}."))
     elif history is not None and len(history) > 1:
         pictures.append((charts.curve(history, "objective"), "What training lowers: loss and penalties."))
     held_out = getattr(model, "validation_losses_", None)
