@@ -269,8 +269,9 @@ class BayesianRegressor(Bayesian, Regressor):
         y, std = self.predict(X, return_std=True)
         half = std * np.asarray(-ndtri((1 - float(coverage)) / 2), dtype=std.dtype)
         low, high = y - half, y + half
-        if self.clip:
-            low, high = (np.clip(bound, *self.target_range_.astype(y.dtype)) for bound in (low, high))
+        bounds = self._bounds
+        if bounds is not None:
+            low, high = (np.clip(bound, *np.asarray(bounds, y.dtype)) for bound in (low, high))
         return low, high
 
 

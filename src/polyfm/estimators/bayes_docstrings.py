@@ -3,7 +3,7 @@
 import inspect
 from typing import TypeVar
 
-from polyfm.estimators.docstrings import CLASS_WEIGHT, CLIP
+from polyfm.estimators.docstrings import CLASS_WEIGHT
 
 T = TypeVar("T", bound=type)
 
@@ -22,7 +22,8 @@ _NETWORK = """Bayesian polynomial network {task}, of any degree.
 
     with products of m sums, and so of m features, repeated ones included: for dense, continuous features, which should
     be scaled. Draws are taken from the posterior (Gibbs sampling), and the model is their mean."""
-_BODY = """{summary} What is learned is a distribution of all parameters.
+_BODY = """{summary}
+    What is learned is a distribution of all parameters.
     There are no penalties to choose: each field of features and each basis has a prior, whose mean and precision are
     learned as well, from a start that follows from the data. Predictions say how sure they are.
 
@@ -119,6 +120,13 @@ _ATTRIBUTES = """    components_ : ndarray of shape {components}
     n_features_in_ : int
         Number of features seen in `fit`.
 """
+_CLIP = """    clip : bool, default=False
+        Keep predictions within the range of the targets that were seen in `fit` (`target_range_`).
+"""
+_CLIP_OF_NETWORK = """    clip : bool or "auto", default="auto"
+        Keep predictions within the range of the targets that were seen in `fit` (`target_range_`). "auto" keeps them
+        within a quarter of that range beyond it: products of features go far astray outside of what was seen.
+"""
 _NOISE = """    noise_ : float
         The standard deviation of the noise.
     target_range_ : ndarray of shape (2,)
@@ -147,7 +155,7 @@ _CLASSES_EXAMPLE = """    >>> from sklearn.datasets import load_breast_cancer
     True
     """
 _REGRESSION = {
-    "task": "regression", "likelihood": "y ~ N(f(x), noise^2)", "own": CLIP, "own_attributes": _NOISE,
+    "task": "regression", "likelihood": "y ~ N(f(x), noise^2)", "own": _CLIP, "own_attributes": _NOISE,
     "components": "(n_bases, n_features)", "lambdas": "(n_bases,)", "coef": "(n_features,)", "intercept": "float",
     "example": _EXAMPLE,
 }  # fmt: skip
@@ -209,7 +217,7 @@ def documented_bayes(cls: T) -> T:
         summary=(_NETWORK if network else _MACHINE).format(task=words["task"], likelihood=words["likelihood"]),
         inference="" if network else _INFERENCE,
         draws=_DRAWS_OF_NETWORK if network else _DRAWS,
-        own=words["own"],
+        own=_CLIP_OF_NETWORK if network and words is _REGRESSION else words["own"],
         method="" if network else _METHOD,
         fit_lower=defaults["fit_lower"],
         fit_linear=defaults["fit_linear"],

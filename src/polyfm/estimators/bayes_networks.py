@@ -5,6 +5,7 @@ from typing import Any
 from polyfm.estimators.bayes import Bayesian, BayesianRegressor
 from polyfm.estimators.bayes_classes import BayesianClassifier
 from polyfm.estimators.bayes_docstrings import documented_bayes
+from polyfm.estimators.targets import Regressor
 from polyfm.estimators.validation import RandomState
 from polyfm.files.atomic import Path
 
@@ -16,13 +17,14 @@ class BayesianNetwork(Bayesian):
 
     _kernel = "homogeneous"
     method, inference, tol = "lifted", "gibbs", 0.0
+    alpha = beta = "auto"  # for `clip`: the data choose
 
 
 @documented_bayes
 class BayesianPolynomialNetworkRegressor(BayesianNetwork, BayesianRegressor):
     _parameter_constraints = {
         name: allowed for name, allowed in BayesianRegressor._parameter_constraints.items() if name not in SETTLED
-    }
+    } | {"clip": Regressor._parameter_constraints["clip"]}
 
     def __init__(
         self,
@@ -32,7 +34,7 @@ class BayesianPolynomialNetworkRegressor(BayesianNetwork, BayesianRegressor):
         groups: Any = "auto",
         n_samples: int = 50,
         thinning: int = 2,
-        clip: bool = False,
+        clip: bool | str = "auto",
         fit_lower: str | None = "augment",
         fit_linear: bool = False,
         fit_intercept: bool = True,
