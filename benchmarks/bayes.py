@@ -380,8 +380,8 @@ def ranks() -> None:
 
 def networks() -> None:
     """Polynomial networks of rank 10 on dense sets: mean RMSE over three splits, share of test targets in intervals of
-    90%, and CPU seconds. Beside them ordinary ones, whose penalties are chosen on held-out rows, and ridge regression on
-    all monomials."""
+    90%, and CPU seconds. Beside them ordinary ones, whose penalties are chosen on held-out rows, and ridge regression
+    on all monomials."""
     X, _, y, _ = data.diabetes()
     for degree in (2, 3):  # loops are compiled
         for cls in (BayesianPolynomialNetworkRegressor, PolynomialNetworkRegressor):

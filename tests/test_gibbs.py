@@ -11,7 +11,7 @@ from scipy import stats
 from test_bayes import ratings, regressor
 
 from polyfm import load_model, save_model
-from polyfm.core.hyper import Hyper, Tied
+from polyfm.core.hyper import Groups, Hyper, Tied
 from polyfm.solvers.gibbs import Chain, GibbsSampling, State
 from polyfm.solvers.likelihood import CUT_PRECISION, folded, generator
 from polyfm.solvers.monitor import Monitor
@@ -66,13 +66,13 @@ def prior_state(sampler, problem, start, rng, wrong):
 def numbers(state):
     """What is compared: noise, precisions, means and parameters, and products that tell how they go together."""
     parameters, hypers = state.parameters, state.chain.hypers
-    p, q = parameters.factors[0][0, [0, -1]]
+    p, q = parameters.factors[0][0, [0, -1]]  # one and the same where bases are direct
     f = state.chain.residuals + state.start.likelihood.z
     learned = [h for h in hypers if isinstance(h, Hyper)]
     found = [state.start.likelihood.tau, *(h.precision[0, 0] for h in learned), *(h.mean[0, 0] for h in learned)]
     cuts = getattr(state.start.likelihood, "cuts", np.zeros(2))[1:-1]
-    products = p[0] * p[1], *([p[0] * q[1], p[0] * q[0], q[2]] if p is not q and parameters.factors[0].shape[1] > 1 else [])
-    return [*found, *cuts, *p[:3], *parameters.coef[:2], *products, f[0], np.abs(f).max()]
+    lifted = [q[2], p[0] * q[0], p[0] * q[1]] if parameters.factors[0].shape[1] > 1 else []
+    return [*found, *cuts, *p[:3], *parameters.coef[:2], p[0] * p[1], *lifted, f[0], np.abs(f).max()]
 
 
 def smallest_p_value(
@@ -85,9 +85,7 @@ def smallest_p_value(
     # As many in all as rows: a weight of 2 stands for two rows.
     weight = np.linspace(0.5, 1.5, 7) if likelihood == "gaussian" else np.ones(7)
     X = sp.csr_matrix(X)
-    problem, start = make_problem(
-        X, np.arange(7) % 3.0, *form, degree, lower, k=2, weight=weight, intercept=False
-    )
+    problem, start = make_problem(X, np.arange(7) % 3.0, *form, degree, lower, k=2, weight=weight, intercept=False)
     before, after = [], []
     for i in range(replicates):
         rng = np.random.RandomState(i)
@@ -124,6 +122,40 @@ def test_a_noise_that_forgets_what_is_tied_to_it_is_noticed(monkeypatch):
 )
 def test_many_iterations_leave_the_prior_as_it_is(degree, lower, steps):
     assert smallest_p_value(degree, lower, steps, replicates=4000, iterations=6) > 0.01
+
+
+@pytest.mark.parametrize("steps", ["cd", "block"])
+@pytest.mark.parametrize("degree", [2, 3])
+@pytest.mark.parametrize("kernel", ["anova", "homogeneous"])
+def test_iterations_of_lifted_forms_leave_the_prior_as_it_is(kernel, degree, steps):
+    assert smallest_p_value(degree, None, steps, replicates=500, form=(kernel, "lifted")) > 0.005
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", ["cd", "block"])
+@pytest.mark.parametrize(("degree", "lower"), [(2, None), (3, None), (4, None), (2, "augment"), (3, "explicit")])
+@pytest.mark.parametrize("kernel", ["anova", "homogeneous"])
+def test_many_iterations_of_lifted_forms_leave_the_prior_as_it_is(kernel, degree, lower, steps):
+    form = kernel, "lifted"
+    assert smallest_p_value(degree, lower, steps, replicates=4000, iterations=6, form=form) > 0.005
+
+
+@pytest.mark.parametrize(("likelihood", "tied"), [("probit", False), ("gaussian", True)])
+def test_lifted_forms_leave_other_priors_as_they_are(likelihood, tied):
+    options = {"replicates": 500, "likelihood": likelihood, "tied": tied, "form": ("homogeneous", "lifted")}
+    assert smallest_p_value(2, "augment", "cd", **options) > 0.005
+
+
+@pytest.mark.parametrize("steps", ["cd", "block"])
+@pytest.mark.parametrize("kernel", ["anova", "homogeneous"])
+def test_noise_of_lifted_forms_that_is_larger_is_noticed(kernel, steps):
+    assert smallest_p_value(2, None, steps, wrong=2.0, replicates=500, form=(kernel, "lifted")) < 1e-4
+
+
+def test_a_prior_that_counts_one_factor_of_a_lifted_basis_is_noticed(monkeypatch):
+    whole = Groups.from_labels
+    monkeypatch.setattr(Groups, "from_labels", lambda labels, occurs, n_factors: whole(labels, occurs))
+    assert smallest_p_value(3, None, "cd", replicates=1200, form=("homogeneous", "lifted")) < 1e-4
 
 
 @pytest.mark.parametrize("steps", ["cd", "block"])

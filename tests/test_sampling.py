@@ -1,10 +1,12 @@
 """Random numbers that belong to coordinates, and the sampler that draws them."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from problems import make_problem
+from problems import MULTILINEAR, make_problem
 from scipy import stats
 
 from polyfm.loops import elementary, philox
@@ -45,13 +47,13 @@ def test_numbers_are_standard_normal_and_depend_on_nothing_but_key_and_counter()
     assert abs(np.corrcoef(part, z[7_000:7_100])[0, 1]) < 0.5
 
 
-def linear_problem():
+def linear_problem(form=("anova", "direct"), shared=0.0):
     """All that is unknown is linear: the posterior is a Gaussian that can be written down."""
     rng = np.random.RandomState(0)
-    X = rng.standard_normal((30, 3)) * (rng.uniform(size=(30, 3)) < 0.8)
+    X = rng.standard_normal((30, 3)) * (rng.uniform(size=(30, 3)) < 0.8) + shared * rng.standard_normal((30, 1))
     y, weight = rng.standard_normal(30), rng.uniform(0.5, 2, 30)
     problem, start = make_problem(
-        sp.csr_matrix(X), y, "anova", "direct", 2, k=1, alpha=2.0, beta=1e12, weight=weight, intercept=False,
+        sp.csr_matrix(X), y, *form, 2, k=1, alpha=2.0, beta=1e12, weight=weight, intercept=False,
         order="given",
     )  # fmt: skip
     start.factors[0][:] = 0.0
@@ -83,6 +85,18 @@ def test_draws_follow_the_exact_posterior_and_wrong_ones_do_not(solver, wrong):
     assert gap < 4.5 if wrong == 1.0 else gap > 8
 
 
+def test_linear_weights_have_a_number_of_their_own_in_every_turn():
+    """Block steps visit the factors of a product of sums by turns, and the linear weights in each: weights that depend
+    on each other would be drawn from something else with the same numbers again."""
+    problem, start, noise, mean, covariance = linear_problem(("homogeneous", "lifted"), shared=2.0)
+    state = BlockDescent().init_state(problem, start)
+    draws = np.empty((5000, 3))
+    for i in range(len(draws)):
+        BlockDescent(rule=Gibbs(9, 0, i, noise)).descend(problem, state)
+        draws[i] = state.parameters.coef
+    assert worst_gap(draws, mean, covariance) < 4.5
+
+
 def test_draws_do_not_depend_on_the_number_of_threads():
     """One-hot fields: features that never occur together are drawn at the same time."""
     rng = np.random.RandomState(0)
@@ -90,10 +104,10 @@ def test_draws_do_not_depend_on_the_number_of_threads():
     columns = np.column_stack([rng.randint(300, size=n), 300 + rng.randint(200, size=n)])
     X = sp.csr_matrix((np.ones(2 * n), columns.ravel(), np.arange(0, 2 * n + 1, 2)), shape=(n, 500))
     y = rng.standard_normal(n)
-    for solver in (CoordinateDescent, BlockDescent):
+    for solver, form in itertools.product((CoordinateDescent, BlockDescent), MULTILINEAR):
         found = []
         for n_threads in (1, 2, 3):
-            problem, start = make_problem(X, y, "anova", "direct", 2, k=8)
+            problem, start = make_problem(X, y, *form, 2, k=8)
             sampler = solver(n_threads=n_threads, rule=Gibbs(9, 0, 1, 0.5))
             found.append(run(sampler, problem, start, max_iter=2, tol=0).parameters)
         for other in found[1:]:

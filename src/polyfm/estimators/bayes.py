@@ -48,7 +48,8 @@ class Bayesian(PolynomialModel):
     _remedies = "or raise tol to stop earlier in silence"
     loss: Any = "squared"
     method, init_lambdas, fit_lambdas, init_scale, batch_size, shares = "direct", "ones", False, 0.1, "auto", 1
-    alpha = beta = 0.0  # the posterior has priors of its own
+    alpha: Any = 0.0  # the posterior has priors of its own
+    beta: Any = 0.0
     early_stopping = False
 
     _parameter_constraints = {name: PolynomialModel._parameter_constraints[name] for name in KEPT} | {

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import polyfm
-from polyfm.estimators.summary import escaped as text
 from polyfm.estimators.summary import bound_of, facts
+from polyfm.estimators.summary import escaped as text
 from polyfm.interpretation import monomial
 from polyfm.reading.subject import Subject
 from polyfm.reporting import charts, contents

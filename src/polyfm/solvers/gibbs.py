@@ -197,7 +197,7 @@ class GibbsSampling(Solver):
         """The problem whose penalties are the priors. The intercept has been drawn."""
         model, hypers = problem.model, list(hypers)
         linear = hypers.pop(0).ridge(tau) if model.fit_linear else problem.penalty.alpha
-        # A penalty is beta |p|^2 where bases are direct, without a half, and beta/2 sum_t |u^t|^2 where they are lifted.
+        # A penalty is beta |p|^2 of direct bases, without a half, and beta/2 sum_t |u^t|^2 of lifted ones.
         halves = (1.0 if group.form.lifted else 0.5 for group in model.groups)
         bases = tuple(hyper.ridge(tau).times(half) for hyper, half in zip(hypers, halves, strict=True))
         penalty = Penalty(model, problem.design.shape[1], linear, bases)

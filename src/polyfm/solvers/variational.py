@@ -160,12 +160,12 @@ class Variational(Solver):
         variance = np.full(shape, CERTAINTY**2 / precision)
         return Part(_moments_of(group), n_dummies, np.zeros(shape), variance, hyper)
 
-    @staticmethod
-    def _strength_of_dummies(problem: Problem, group: Group) -> float:
+    def _strength_of_dummies(self, problem: Problem, group: Group) -> float:
         """Their precision, in units of that of features. Those of lifted bases, which may have no other linear terms,
         are expected to do as much as all features together, in any units of X."""
-        total = float(problem.design.derived(mean_squares).sum())
-        return 1 / total if group.form.lifted and total > 0 else 1.0
+        if not (group.form.lifted and group.n_dummies):
+            return 1.0
+        return 1 / (self._mean_of_squares(problem, WEIGHTS) or 1.0)
 
     def _plan(self, problem: Problem) -> Plan:
         (n, d), design = problem.design.shape, problem.design
