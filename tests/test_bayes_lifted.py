@@ -153,6 +153,32 @@ def test_ctrl_c_keeps_what_was_drawn(at, n_draws):
     assert np.isfinite(model.predict(X, return_std=True)[1]).all()
 
 
+@pytest.mark.parametrize(
+    ("options", "at"),
+    [
+        ({}, 2),
+        ({"inference": "gibbs"}, 2),
+        ({"inference": "gibbs", "max_iter": 5}, 20),
+        (LIFTED, 48),
+        (None, 2),
+        (None, 48),
+    ],
+)
+def test_ctrl_c_keeps_classes_whose_turn_had_not_come(options, at):
+    """Whether the first class had draws by then, or none."""
+    X, y, _ = table(200)
+    cls = BayesianPolynomialNetworkClassifier if options is None else BayesianFactorizationMachineClassifier
+
+    def interrupt(progress):
+        if progress.done == at:
+            signal.raise_signal(signal.SIGINT)
+
+    with watching(interrupt), pytest.warns(UserWarning, match="interrupted after"):
+        model = cls(**FEW | (options or {})).fit(X, np.digitize(y, [0.0, 1.0]))
+    assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    assert np.isfinite(model.effective_rank_)
+
+
 @pytest.mark.parametrize("n_components", [2, 8])
 def test_threads_change_no_bit(n_components):
     """By coordinate and by block steps."""

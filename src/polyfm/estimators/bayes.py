@@ -21,7 +21,7 @@ from polyfm.estimators.targets import Regressor
 from polyfm.estimators.validation import RandomState, threads_of
 from polyfm.files.atomic import Path
 from polyfm.losses import as_loss
-from polyfm.solvers import Result, automatic
+from polyfm.solvers import Result, Resume, automatic
 from polyfm.solvers.gibbs import n_iterations
 from polyfm.solvers.registry import INFERENCE
 from polyfm.solvers.schedule import one_hot_fields
@@ -138,19 +138,21 @@ class Bayesian(PolynomialModel):
         traces = [outcome.result.learned["trace"] for outcome in outcomes]
         drawn = [outcome.result.learned["sampling"] for outcome in outcomes if "sampling" in outcome.result.learned]
         every = [np.concatenate(pair) for pair in zip(traces, drawn, strict=True)] if drawn else traces
-        self.history_ = {"elbo": sum_of_histories([trace[:, 0] for trace in traces])} if len(traces[0]) else {}
+        self.history_ = {"elbo": _sum_of_begun(traces)} if has_moments(recipe.model) else {}
+        begun = [trace for trace in every if len(trace)] or every[:1]  # after Ctrl-C, some may not have
         self.history_ |= {
-            "noise": sum_of_histories([trace[:, 1] for trace in every]) / len(every),
-            "effective_rank": sum_of_histories([trace[:, 2] for trace in every]) / len(every),
+            "noise": sum_of_histories([trace[:, 1] for trace in begun]) / len(begun),
+            "effective_rank": sum_of_histories([trace[:, 2] for trace in begun]) / len(begun),
         }
         if drawn:
-            self.history_["log_likelihood"] = sum_of_histories([trace[:, 0] for trace in drawn])
-        self.effective_rank_ = float(self.history_["effective_rank"][-1])
+            self.history_["log_likelihood"] = _sum_of_begun(drawn)
+        self.effective_rank_ = float(self.history_["effective_rank"][-1]) if len(begun[0]) else 0.0
 
     def _as_fitted(self, recipe: Recipe, results: list[Result]) -> Fitted:
         if self.warm_start:
             self._means = [result.parameters for result in results]
-        found = [posterior_of(recipe.model, result.parameters, result.learned) for result in results]
+        learned = _as_many_draws([result.learned for result in results])
+        found = [posterior_of(recipe.model, r.parameters, of_one) for r, of_one in zip(results, learned, strict=True)]
         self._posterior: list[Posterior] = [posterior for _, _, posterior in found]
         return Fitted(found[0][0], [parameters for _, parameters, _ in found])
 
@@ -320,6 +322,25 @@ class BayesianFactorizationMachineRegressor(BayesianRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+
+def _as_many_draws(learned: list[Resume]) -> list[Resume]:
+    """What was learned of each class, after Ctrl-C too: where some have fewer draws the last stands for the rest, and
+    where one has none, the variational solution is taken of all."""
+    counts = [len(found.get("samples/noise", ())) for found in learned]
+    if min(counts) == 0:
+        return [{name: a for name, a in found.items() if not name.startswith("samples/")} for found in learned]
+    more = [max(counts) - n for n in counts]
+    return [
+        {name: np.pad(a, [(0, n)] + [(0, 0)] * (a.ndim - 1), "edge") if n and "samples/" in name else a
+         for name, a in found.items()}
+        for found, n in zip(learned, more, strict=True)
+    ]  # fmt: skip
+
+
+def _sum_of_begun(traces: list[np.ndarray]) -> np.ndarray:
+    """The history of what traces have first, over the targets whose turn has come."""
+    return sum_of_histories([trace[:, 0] for trace in traces if len(trace)] or [np.empty(0)])
 
 
 def _warn_of_means(X: Any) -> None:

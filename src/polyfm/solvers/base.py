@@ -118,6 +118,10 @@ class Solver:
         """What was learned beside the parameters."""
         return {}
 
+    def learned_before(self, problem: Problem, parameters: Parameters) -> Resume:
+        """The same before the first epoch, where there is none."""
+        return {}
+
     def running(self) -> AbstractContextManager:
         """What surrounds all epochs."""
         return nullcontext()

@@ -235,6 +235,9 @@ class GibbsSampling(Solver):
         found |= {"trace": np.array(state.start.trace).reshape(-1, 3), "sampling": np.array(state.trace).reshape(-1, 3)}
         return found | _under("samples/", state.samples.arrays)
 
+    def learned_before(self, problem: Problem, parameters: Parameters) -> Resume:
+        return self.learned(problem, self.init_state(problem, parameters))
+
     # -- checkpoints --------------------------------------------------------------------------------------------------
 
     def resume(self, state: State) -> Resume:

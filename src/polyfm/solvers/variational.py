@@ -90,7 +90,7 @@ class Variational(Solver):
         if not has_moments(problem.model):
             raise ValueError("Variational inference is for factorization machines with method='direct'.")
         state = self.begin(problem, parameters, resume)
-        if resume is None:
+        if not resume:
             self._refresh(problem, state)
             self._learn(problem, state)
         return state
@@ -271,6 +271,9 @@ class Variational(Solver):
         arrays |= {"coef": coef.astype(dtype), "intercept": np.array([state.intercept_variance], dtype=dtype)}
         arrays |= {"noise": np.array([1 / math.sqrt(state.likelihood.tau)])}
         return arrays | state.likelihood.kept() | {"trace": np.array(state.trace).reshape(-1, 3)}
+
+    def learned_before(self, problem: Problem, parameters: Parameters) -> Resume:
+        return self.learned(problem, self.init_state(problem, parameters))
 
     def bound(self, problem: Problem, state: State) -> float:
         """The evidence lower bound."""

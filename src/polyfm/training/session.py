@@ -84,9 +84,9 @@ class Session:
             if parameters is None:
                 parameters = recipe.start(task, seed)
             if outcomes and (outcomes[-1].result.interrupted or interrupts.interrupted()):
-                outcomes.append(
-                    Outcome(Result(parameters, np.array([solver.value(task, parameters)]), False, True, {}))
-                )
+                learned = solver.learned_before(task, parameters)
+                history = np.array([solver.value(task, parameters)])
+                outcomes.append(Outcome(Result(parameters, history, False, True, {}, learned)))
                 continue
             judged = samples.judged(recipe, index)
             stopping = None
