@@ -191,7 +191,7 @@ def test_interrupt_during_one_vs_rest_leaves_a_usable_classifier(small, monkeypa
 def test_real_ctrl_c_stops_a_fit():
     script = textwrap.dedent("""
         import numpy as np; from polyfm import FactorizationMachineRegressor
-        X = np.random.RandomState(0).standard_normal((3000, 30)); y = X[:, 0] * X[:, 1] + X[:, 2]
+        X = np.random.RandomState(0).standard_normal((20_000, 60)); y = X[:, 0] * X[:, 1] + X[:, 2]
         model = FactorizationMachineRegressor(alpha=1, beta=1, tol=0, max_iter=10**6, random_state=0, verbose=1)
         model.fit(X, y)
         print("score", model.score(X, y), model.n_iter_)

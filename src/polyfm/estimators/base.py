@@ -271,10 +271,13 @@ class PolynomialModel(FittedModel):
     def _key(self, data: InMemory | Any) -> str:
         """What tells one problem from another: training goes on exactly only where all of this is the same."""
         options = {name: value for name, value in self.get_params(deep=False).items() if name not in NOT_IN_KEY}
-        options["loss"] = identity_of(as_loss(self.loss))
+        options["loss"] = self._identity_of_loss()
         if not isinstance(self.random_state, Integral):
             options["random_state"] = "drawn"  # the seeds that were drawn are in the checkpoint
         return joblib.hash([*data.contents(), sorted(options.items()), package_stamp()])
+
+    def _identity_of_loss(self) -> Any:
+        return identity_of(as_loss(self.loss))
 
     def _split(self, X, y, seed: int) -> tuple[Any, Any]:
         """Rows to train on and, with early stopping, rows to hold out."""

@@ -290,6 +290,10 @@ class FactorizationMachineOrdinal(OrderedClassifier):
     def _recipe(self, n_features: int) -> Recipe:
         return replace(super()._recipe(n_features).of_kind(OrdinalRecipe), may_take_steps=False)
 
+    def _identity_of_loss(self) -> Any:
+        """That of all cut points: they are learned, and a run that goes on has its own."""
+        return "cumulative logit"
+
     def _complete(self, recipe: Recipe, *args, **options) -> tuple[Recipe, list[Parameters]]:
         """Penalties are chosen with cut points that stay where they are: held-out rows are judged by the same."""
         recipe, starts = super()._complete(recipe.of_kind(Recipe), *args, **options)
