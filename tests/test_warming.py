@@ -91,12 +91,3 @@ def test_it_is_an_error_that_nothing_can_be_kept(monkeypatch):
         warming.fit("tables")
     monkeypatch.setattr(cache, "kept", {"a.nbc"})
     warming.fit("tables")
-
-
-@pytest.mark.slow
-def test_a_cache_that_cannot_be_written_is_told_of(tmp_path):
-    (tmp_path / "file").touch()
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "file"), "POLYFM_CACHE": "1"}
-    words = [sys.executable, "-m", "polyfm", "warm-up", "tables"]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode != 0 or list(tmp_path.rglob("*.nbc"))

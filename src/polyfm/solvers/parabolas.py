@@ -126,8 +126,11 @@ class Descent(Solver):
         return self.objective(problem, state)
 
     def leads_somewhere(self, problem: Problem, parameters: Parameters) -> bool:
-        """Whether to extrapolate. Copies of the parameters shall not take more memory than X, nor more time."""
-        return sum(array.size for array in _smooth(parameters)) <= int(problem.design.rows.indptr[-1])
+        """Whether to extrapolate. Copies of the parameters shall not take more memory than X, nor more time. X is
+        counted with its weights: one of 2 is the row twice."""
+        weight, lengths = problem.response.weight, np.diff(problem.design.rows.indptr)
+        nnz = np.sum(lengths) if weight is None else weight @ lengths
+        return bool(sum(array.size for array in _smooth(parameters)) <= nnz)
 
     def may_rise(self, problem: Problem) -> bool:
         """Whether a sweep can raise the objective though the loss is quadratic."""
