@@ -288,6 +288,7 @@ def test_what_cannot_be_is_said(fitted):
         regressor(method="other", inference="gibbs").fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Features are up to")
 @parametrize_with_checks(
     [

@@ -30,11 +30,16 @@ def locality_order(X) -> np.ndarray | None:
     order = _sorted_by(first, d)
     order = order[_sorted_by(second[order], d)]
     order = order[_sorted_by(block[first[order]], n_row_blocks(n))]
-    return None if np.all(order[1:] > order[:-1]) else order.astype(np.uint32, copy=False)
+    if np.all(order[1:] > order[:-1]):
+        return None
+    return order.view(np.uint32) if order.dtype == np.int32 else order.astype(np.uint32)
 
 
 def _feature(X, place: int) -> np.ndarray:
     """The feature in this place of each row of a CSR matrix; 0 where a row is shorter."""
+    length = X.nnz // X.shape[0]
+    if length > place and np.all(np.diff(X.indptr) == length):  # no copy
+        return X.indices[place : X.nnz : length]
     entry = X.indptr[:-1] + place
     has = entry < X.indptr[1:]
     return np.where(has, X.indices[np.where(has, entry, 0)], 0)
@@ -49,6 +54,7 @@ def _sorted_by(key: np.ndarray, n_keys: int) -> np.ndarray:
 
 def in_order(X, order: np.ndarray, is_binary: bool):
     """The rows of a CSR matrix in another order; nothing is copied of values that are all ones."""
+    order = order.view(np.int32) if X.indices.dtype == np.int32 else order  # else scipy makes a copy that it can use
     if not is_binary:
         return X[order]
     X = type(X)((ones(X.nnz), X.indices[: X.nnz], X.indptr), shape=X.shape)[order]

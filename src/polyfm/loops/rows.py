@@ -155,6 +155,6 @@ def slope_and_curvature(response, f, K):
 
 def slopes_at(response, n, constant):
     """The sums of w_i, of w_i l'(y_i, constant), and of w_i l'(y_i, constant)^2, over n samples."""
-    constants = np.full(n, np.float64(constant))
-    slope, weights, squares = _sums(response, constants if response.shift is None else constants - response.shift, None)
+    f = np.full(n, np.float64(constant)) if response.shift is None else np.float64(constant) - response.shift
+    slope, weights, squares = _sums(response, f, None)
     return weights, slope, squares
