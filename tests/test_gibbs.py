@@ -125,7 +125,7 @@ def test_many_iterations_leave_the_prior_as_it_is(degree, lower, steps):
 
 
 @pytest.mark.parametrize("steps", ["cd", "block"])
-@pytest.mark.parametrize("degree", [2, 3])
+@pytest.mark.parametrize("degree", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kernel", ["anova", "homogeneous"])
 def test_iterations_of_lifted_forms_leave_the_prior_as_it_is(kernel, degree, steps):
     assert smallest_p_value(degree, None, steps, replicates=500, form=(kernel, "lifted")) > 0.005
@@ -140,6 +140,7 @@ def test_many_iterations_of_lifted_forms_leave_the_prior_as_it_is(kernel, degree
     assert smallest_p_value(degree, lower, steps, replicates=4000, iterations=6, form=form) > 0.005
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("likelihood", "tied"), [("probit", False), ("gaussian", True)])
 def test_lifted_forms_leave_other_priors_as_they_are(likelihood, tied):
     options = {"replicates": 500, "likelihood": likelihood, "tied": tied, "form": ("homogeneous", "lifted")}
@@ -147,11 +148,12 @@ def test_lifted_forms_leave_other_priors_as_they_are(likelihood, tied):
 
 
 @pytest.mark.parametrize("steps", ["cd", "block"])
-@pytest.mark.parametrize("kernel", ["anova", "homogeneous"])
+@pytest.mark.parametrize("kernel", [pytest.param("anova", marks=pytest.mark.slow), "homogeneous"])
 def test_noise_of_lifted_forms_that_is_larger_is_noticed(kernel, steps):
     assert smallest_p_value(2, None, steps, wrong=2.0, replicates=500, form=(kernel, "lifted")) < 1e-4
 
 
+@pytest.mark.slow
 def test_a_prior_that_counts_one_factor_of_a_lifted_basis_is_noticed(monkeypatch):
     whole = Groups.from_labels
     monkeypatch.setattr(Groups, "from_labels", lambda labels, occurs, n_factors: whole(labels, occurs))
