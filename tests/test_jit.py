@@ -111,7 +111,8 @@ def test_compiling_leaves_the_collector_of_garbage_as_it_was():
 import gc
 from polyfm.loops.jit import without_collecting
 during = without_collecting(lambda: gc.isenabled())
-assert not during() and gc.isenabled() and gc.get_freeze_count() == 0
+at_first = gc.get_freeze_count()  # not 0 in Python 3.12
+assert not during() and gc.isenabled() and gc.get_freeze_count() == at_first
 gc.disable()
 assert not during() and not gc.isenabled()
 gc.enable()
